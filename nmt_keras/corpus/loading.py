@@ -54,7 +54,9 @@ def load_corpus(
             pairs = [Pair(pair.target, pair.source) for pair in pairs]
         read = Corpus(pairs, ReadReport(len(pairs), numbers=list(range(1, len(pairs) + 1))))
     else:
-        read = _read(options, options.corpus or (_downloaded(options, folder),), options.tables, report)
+        downloads = not options.corpus and not options.valid
+        files = options.corpus or (_downloaded(options, folder),)
+        read = _read(options, files, options.tables, report, english_first=downloads)
         layout = read.report.layouts[0] if read.report.layouts else Layout(*options.order)
     # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
     is_table = len(options.corpus) < 2 or options.tables
@@ -94,14 +96,19 @@ def _downloaded(options: CorpusOptions, folder: Path) -> str:
     return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, accept_other_version=accepts))
 
 
-def _read(options: CorpusOptions, files: Sequence[str], tables: bool, report: Callable[[str], None]) -> Corpus:
+def _read(
+    options: CorpusOptions,
+    files: Sequence[str],
+    tables: bool,
+    report: Callable[[str], None],
+    english_first: bool = False,
+) -> Corpus:
     """Reads a table, two files whose lines correspond, or several ``tables``."""
     if len(files) == 2 and not tables:
         source, target = options.order
         read = read_parallel(files[source], files[target], max_malformed=options.max_malformed)
     else:
-        downloaded = not options.corpus and not options.valid
-        found = (stream_pairs(file, options.of(file, english_first=downloaded)) for file in files)
+        found = (stream_pairs(file, options.of(file, english_first=english_first)) for file in files)
         read = collect(chain.from_iterable(found), " and ".join(files), options.max_malformed)
     report(f"{' and '.join(files)}: {len(read.pairs):,} pairs; {read.report}")
     return read

@@ -11,7 +11,7 @@ import pytest
 from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus import Pair, columns, part_sha256
 from nmt_keras.corpus.columns import Columns
-from nmt_keras.corpus.loading import load_corpus, sample_corpus
+from nmt_keras.corpus.loading import load_corpus, load_pairs, sample_corpus
 from nmt_keras.corpus.options import CorpusOptions, corpus_name
 from nmt_keras.corpus.sample import sample_pairs
 
@@ -132,6 +132,11 @@ def test_validation_files_have_columns_of_their_own(published, pairs):
     corpus = loaded(CorpusOptions((str(published / "mine.txt"),), valid=(str(published / "valid.tsv"),)))
     assert corpus.train[0] == sample_pairs()[0]
     assert list(corpus.valid) == pairs[:20]
+
+
+def test_a_table_to_evaluate_has_its_source_first_even_if_no_corpus_is_named(tmp_path):
+    (tmp_path / "own.tsv").write_text("No.\tNo, no.\n")
+    assert load_pairs(CorpusOptions(), [str(tmp_path / "own.tsv")], print) == [Pair("No.", "No, no.")]
 
 
 def test_a_pipe_is_not_read_to_recognise_it(tmp_path):
