@@ -122,14 +122,6 @@ def lose_the_end(answers):
     values(answers, "text", "a text", "translation")[0] = "No."
 
 
-def remove(signature):
-    def change(answers):
-        types = answers.facts["signatures"]
-        answers.facts["signatures"] = {end: kind for end, kind in types.items() if not end.startswith(signature)}
-
-    return change
-
-
 def set_reply(feeds, reply):
     return lambda answers: named(answers)["greedy", feeds].__setitem__(0, reply)
 
@@ -152,7 +144,6 @@ BROKEN = {
     "width": (widen, r"score, one word.*tokens: .*\(1, 6\).*\(1, 7\)"),
     **{score: (set_score(score), "greedy, together, score: .*NaN or infinity") for score in ("nan", "-inf")},
     "lost end": (lose_the_end, r"text, translation.*expected .*3\.5.*, received \('No\.'"),
-    "no signature": (remove("text"), r"signature text, output sentences: expected int32.*, received none"),
     "attention weights": (lose_weight, "align, together, alignment: .*received 0.5 to 1.0"),
     "not UTF-8": (set_value("translation", "\udcff"), "serving_default, together, translation: .*UTF-8"),
     **{

@@ -35,9 +35,3 @@ def test_the_graph_splits_strings_of_random_characters_like_the_client():
     choose = random.Random(7).choices
     alphabet = [*' \n\r\t.!?…ASrd¿1")—।。！」語ñÑ%,-ა😀\v\x1c\x85\xa0\u2028\u200b\u3000', "Sr.", ". ", "。", "\n\n"]
     expect_alike(["".join(choose(alphabet, k=20)) for _ in range(5000)])
-
-
-def test_sentences_and_gaps_keep_all_characters_of_the_text():
-    letters = random.Random(8).choices(range(5, 0xD800), k=60_000)
-    text = "".join(chr(letter) + ". A。B\n" * (letter % 30 == 0) for letter in letters)
-    assert "".join(piece.sentence + piece.gap for piece in split(text)) == text
