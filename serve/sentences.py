@@ -1,4 +1,4 @@
-"""Splits text into sentences and joins them again without losing a character.
+"""Splits text into sentences and joins them again without losing a visible character.
 
 The client, the command line and the graph of an export apply the same ``RULES``, so they split alike. A sentence ends
 
@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
+from .lines import INVISIBLE
+
 Answer = TypeVar("Answer")
 
 WIDE = "。！？｡"
@@ -30,30 +32,33 @@ BORDER = "\x03"
 """Separates sentences and gaps after all ``RULES``."""
 
 _MARKS = f".!?…؟۔।॥։።။។{WIDE}"
-_INVISIBLE = "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-_CLOSING = f"\"'»”’)\\]」』）】》{_INVISIBLE}"
-_OPENING = "¿¡«\"'“‘(\\[—「『（【《"
+_CLOSING = "\"'»”’“‘)\\]」』）】》"
+_OPENING = "¿¡«“„‘‚(\\[—「『（【《"
 _SPACE = "\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _CASED = [
     chr(code) for code in chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))
 ]
 _SMALL = "".join(filter(str.islower, _CASED))
 _NOT_SMALL = "".join(letter for letter in map(chr, range(0x3000)) if letter.isalpha() and letter not in _SMALL)
-_CANNOT_BEGIN = f"{_SMALL}{_SPACE}{_MARKS}»”’)\\]」』）】》{_INVISIBLE}%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
+_CANNOT_BEGIN = f"{_SMALL}{_SPACE}{_MARKS}»”’)\\]」』）】》%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
 # Spanish: titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM. Then English.
 _ABBREVIATION = (
-    "sra?|sres|srta|dra?|d|dña|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
-    "|págs?|núm|arts?|cap|vol|ed|figs?|tel|av|avda|ee|ff|rr|ss"
+    "sra?|sres|srta|dra?|d|d(?:ñ|n\u0303)a|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
+    "|p(?:á|a\u0301)gs?|n(?:ú|u\u0301)m|arts?|cap|vol|ed|figs?|tel|av|avda|ee|ff|rr|ss"
     "|mrs?|ms|st|mt|gen|col|capt|lt|sgt|rev|hon|sen|rep|gov|pres|pp|vols"
 )
 
 RULES: Sequence[tuple[str, str]] = (
-    ("[\x01-\x04]", ""),
-    (f"(^|[{_SPACE}{_OPENING}{_INVISIBLE}\\-/])((?:(?:(?i:{_ABBREVIATION})|[{_NOT_SMALL}])\\.)+)", "\\1\\2\x04"),
+    (INVISIBLE, ""),
+    (  # a quotation mark inside a Hebrew word marks an acronym
+        f"(^|[{_SPACE}{_OPENING}\\-/]|(?:^|[^א-ת])[\"'])"
+        f"((?:(?:(?i:{_ABBREVIATION})|[{_NOT_SMALL}][\u0300-\u036f]*)\\.)+)",
+        "\\1\\2\x04",
+    ),
     (f"([{_SPACE}]+)", "\x01\\1\x02"),
     ("\x01([^\n\x02]*\n[^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
     (
-        f"([{_MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([{_INVISIBLE}]*[^{_CANNOT_BEGIN}])",
+        f"([{_MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([^{_CANNOT_BEGIN}])",
         f"\\1{BORDER}\\2{BORDER}\\3",
     ),
     (f"([{WIDE}])([^{_SPACE}{_MARKS}{_CLOSING}\x01-\x04])", f"\\1{BORDER}{BORDER}\\2"),
@@ -64,8 +69,8 @@ RULES: Sequence[tuple[str, str]] = (
 """Replacements, in this order, which divide a text at each ``BORDER`` into a sentence, a gap, a sentence, and so on.
 
 The patterns mean the same in Python and in RE2, which cannot look ahead or behind. U+0004 follows a full stop that ends
-no sentence. U+0001 and U+0002 enclose white space, so that each run of it is read once. These characters, and
-``BORDER``, are dropped from the text.
+no sentence. U+0001 and U+0002 enclose white space, so that each run of it is read once. The first rule drops these
+characters, and ``BORDER``, from the text.
 """
 
 
@@ -79,7 +84,7 @@ class Piece(NamedTuple):
 
 
 def split(text: str) -> list[Piece]:
-    """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again, without U+0001 to U+0004."""
+    """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again, without ``INVISIBLE``."""
     for pattern, replacement in RULES:
         text = re.sub(pattern, replacement, text)
     parts = [*text.split(BORDER), ""]

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from nmt_keras_serve.client.sentences import rejoin, split
 from nmt_keras_serve.lines import INVISIBLE, byte_blocks, text_blocks
+from nmt_keras_serve.sentences import rejoin, split
 from ten_languages import PAIRS, decorated
 
 from nmt_keras.config import TokenizerConfig
