@@ -157,7 +157,7 @@ def section(module: ModuleType) -> str:
         parts.append(
             f"### {recipe.name}\n\n{said.get(variable, '')}\n\n"
             "<details markdown>\n<summary>Fields that differ from the defaults</summary>\n\n"
-            f"```python\n{fields}\n```\n\n</details>\n\n"
+            f"```text\n{fields}\n```\n\n</details>\n\n"
         )
     return "".join(parts)
 

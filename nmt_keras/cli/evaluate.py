@@ -156,14 +156,17 @@ class Evaluate(Command):
             if run.exists():
                 raise FileNotFoundError(f"RUN: expected a run directory, received {run}. Exports require --pairs.")
             raise FileNotFoundError(f"RUN: expected a run directory; {run} does not exist. Train a run first.")
-        require_corpus(run, self.data)
-        if not self.data.valid:
-            corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
-            pairs: Sequence[Pair] = corpus.test if self.part == "test" else corpus.valid
-        elif files := self.data.test if self.part == "test" else self.data.valid:
-            pairs = load_pairs(self.data, files, console.say)
-        else:
-            raise ValueError(f"--part: {run} was trained without --test and has no test set. Pass --part valid.")
+        try:
+            if not self.data.valid:
+                corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
+                pairs: Sequence[Pair] = corpus.test if self.part == "test" else corpus.valid
+            elif files := self.data.test if self.part == "test" else self.data.valid:
+                pairs = load_pairs(self.data, files, console.say)
+            else:
+                raise ValueError(f"--part: {run} was trained without --test and has no test set. Pass --part valid.")
+        except FileNotFoundError:
+            require_corpus(run, self.data)
+            raise
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
             if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):

@@ -44,7 +44,8 @@ URL = "http://127.0.0.1:8501"
 
 def blocks(page: Path, kind: str) -> list[str]:
     """Returns the fenced blocks of a kind."""
-    return [found["text"] for found in FENCE.finditer(page.read_text(encoding="utf-8")) if found["kind"] == kind]
+    text = generate.LISTING.sub("", page.read_text(encoding="utf-8"))
+    return [found["text"] for found in FENCE.finditer(text) if found["kind"] == kind]
 
 
 def commands(page: Path) -> list[str]:
