@@ -141,7 +141,8 @@ class Training(Work):
         states = []
         for name in ("last", "best"):
             reader = tf.train.load_checkpoint(str(newest(run / "checkpoints" / name)))
-            names = [n for n in reader.get_variable_to_shape_map() if not re.match("save_counter|progress/seconds", n)]
+            timed = "save_counter|progress/(seconds|compilation|validation_seconds)"
+            names = [n for n in reader.get_variable_to_shape_map() if not re.match(timed, n)]
             states.append({n: reader.get_tensor(n) for n in names if "CHECKPOINTABLE" not in n})
         timed = ("tokens_per_s", "seconds_left")
         rows = [{k: v for k, v in row.items() if k not in timed} for row in read_log(run / "log.jsonl")]
