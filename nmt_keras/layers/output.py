@@ -68,8 +68,41 @@ class OutputLayer(BaseLayer):
         return matmul(features, kernel, bias, transpose=self.tie_embeddings)
 
 
+class HiddenOutput(OutputLayer):
+    """Base of output layers with a hidden layer: its matrix has a block of rows for each of its inputs.
+
+    Args:
+        vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
+        units: Width of the features.
+    """
+
+    def __init__(self, vocabulary_size: int, *, units: int, **kwargs: Any) -> None:
+        super().__init__(vocabulary_size, **kwargs)
+        self.units = units
+
+    def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
+        """Creates the matrix of the softmax; see :class:`OutputLayer`."""
+        self.feature_size = self.units
+        super().build(state_shape, context_shape, embedded_shape)
+
+    def add_blocks(self, shapes: dict[str, Shape], columns: int) -> list[keras.Variable]:
+        """Creates blocks of rows of a matrix, with the Glorot initialisation of the whole matrix.
+
+        Args:
+            shapes: Shape of the input of each block, by the block's name.
+            columns: Number of columns of the matrix.
+        """
+        limit = (6.0 / (sum(shape[-1] for shape in shapes.values()) + columns)) ** 0.5
+        initializer = keras.initializers.RandomUniform(-limit, limit)
+        return [self.add_weight((shape[-1], columns), initializer, name=name) for name, shape in shapes.items()]
+
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
+        """Returns the block of the contexts times c."""
+        return matmul(context, self.context_kernel)
+
+
 @keras.saving.register_keras_serializable("nmt_keras")
-class MaxoutOutput(OutputLayer):
+class MaxoutOutput(HiddenOutput):
     """The deep output with one maxout layer (Bahdanau, Cho, Bengio 2014, appendix A.2.2).
 
         t~_i = U_o s + V_o e(y_{i-1}) + C_o c_i          2l numbers
@@ -84,21 +117,12 @@ class MaxoutOutput(OutputLayer):
         units: l, number of maxout units.
     """
 
-    def __init__(self, vocabulary_size: int, *, units: int, **kwargs: Any) -> None:
-        super().__init__(vocabulary_size, **kwargs)
-        self.units = units
-
     def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
         """Creates U_o, C_o, V_o and their bias; see :class:`OutputLayer`."""
-        self.feature_size = self.units
         super().build(state_shape, context_shape, embedded_shape)
         shapes = {"state_kernel": state_shape, "context_kernel": context_shape, "embedding_kernel": embedded_shape}
-        self.state_kernel, self.context_kernel, self.embedding_kernel = _blocks(self, shapes, 2 * self.units)
+        self.state_kernel, self.context_kernel, self.embedding_kernel = self.add_blocks(shapes, 2 * self.units)
         self.maxout_bias = self.add_weight((2 * self.units,), "zeros", name="maxout_bias")
-
-    def project_context(self, context: tf.Tensor) -> tf.Tensor:
-        """Returns C_o c."""
-        return matmul(context, self.context_kernel)
 
     def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns t_i."""
@@ -147,7 +171,7 @@ class StateOutput(OutputLayer):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class AttentionalOutput(OutputLayer):
+class AttentionalOutput(HiddenOutput):
     """Attentional hidden state h~_t = tanh(W_c [c_t ; h_t]), then p(y_t | ...) = softmax(W_s h~_t).
 
     (Luong et al. 2015, equations 5 and 6.) Both products have a bias, which the paper leaves out of its formulas.
@@ -157,30 +181,14 @@ class AttentionalOutput(OutputLayer):
         units: Width of h~.
     """
 
-    def __init__(self, vocabulary_size: int, *, units: int, **kwargs: Any) -> None:
-        super().__init__(vocabulary_size, **kwargs)
-        self.units = units
-
     def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
         """Creates W_c and its bias; see :class:`OutputLayer`."""
-        self.feature_size = self.units
         super().build(state_shape, context_shape, embedded_shape)
         shapes = {"context_kernel": context_shape, "state_kernel": state_shape}
-        self.context_kernel, self.state_kernel = _blocks(self, shapes, self.units)
+        self.context_kernel, self.state_kernel = self.add_blocks(shapes, self.units)
         self.bias = self.add_weight((self.units,), "zeros", name="bias")
-
-    def project_context(self, context: tf.Tensor) -> tf.Tensor:
-        """Returns W_c's product with c_t."""
-        return matmul(context, self.context_kernel)
 
     def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns h~_t."""
         sums = matmul(state, self.state_kernel, self.bias)
         return tf.tanh(sums if projected_context is None else sums + projected_context)
-
-
-def _blocks(layer: OutputLayer, shapes: dict[str, Shape], columns: int) -> list[keras.Variable]:
-    """Returns blocks of rows of a matrix, with the Glorot initialisation of the whole matrix."""
-    limit = (6.0 / (sum(shape[-1] for shape in shapes.values()) + columns)) ** 0.5
-    initializer = keras.initializers.RandomUniform(-limit, limit)
-    return [layer.add_weight((shape[-1], columns), initializer, name=name) for name, shape in shapes.items()]
