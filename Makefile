@@ -1,8 +1,7 @@
 # make demo       all steps, from the corpus to a REST answer      CORPUS=path  MINUTES=10  RECIPE=name
-# make test       all tests except the slow ones                   CORPUS=path adds tests on the real corpus
-# make test-unit  the quick tests: no long training, export, server or browser
-# make test-slow  the slow tests: models learn to copy and to reverse
-# make test-beam  tests of the Apache Beam pipelines, in a separate environment
+# make test       the tests for every change, in ten minutes       CORPUS=path adds tests on the real corpus
+# make test-unit  the quick tests: no training, export, server or browser
+# make test-all   every test: also long trainings, TensorFlow 2.20, and Apache Beam in a separate environment
 # make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501; it contains a Spanish-English model
 # make docs       the documentation, in site/; a warning is an error
@@ -22,7 +21,7 @@ RUN = $(VENV)/bin/python
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes
 
-.PHONY: demo test test-unit test-slow test-tf220 test-beam lint docs dist notebooks serve conformance lock audit
+.PHONY: demo test test-unit test-all test-tf220 test-beam lint docs dist notebooks serve conformance lock audit
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: requirements.txt
@@ -45,15 +44,16 @@ demo: $(VENV)/.installed
 	$(RUN) -m nmt_keras demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECIPE),--recipe $(RECIPE))
 
 # Two workers, because TensorFlow traces on one core. Each test file runs in one worker. tests/conftest.py orders the files.
+PYTEST = $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 test-unit: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-	    -m "not slow and not long and not tf220 and not beam and not saved_model and not server and not browser"
+	$(PYTEST) -m "not long and not browser and not nginx and not slow and not tf220 and not beam"
 
-test-slow: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 -m slow
+test-all: test-tf220 test-beam
+	$(PYTEST) -m "not tf220 and not beam"
 
 test-tf220: $(VENV)/.installed-test
 	$(RUN) -m pytest -m tf220

@@ -25,14 +25,11 @@ from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = {"browser": CHROMIUM, "kubectl": shutil.which("kubectl"), "nginx": NGINX, "strace": shutil.which("strace")}
+PROGRAMS = {"browser": CHROMIUM, "nginx": NGINX}
 """Programs outside Python that some tests run, by marker; ``None`` if not installed."""
 
 PROGRAMS_REQUIRED = "PROGRAMS_REQUIRED"
 """Environment variable. If it is set, a missing program is an error."""
-
-
-LASTING = ("long", "saved_model", "server", "browser")
 
 
 def pytest_configure(config):
@@ -59,7 +56,7 @@ def pytest_collection_modifyitems(config, items):
     present = {"corpus": os.environ.get("CORPUS"), **PROGRAMS}
     without = [i for i in items if any(i.get_closest_marker(need) and not found for need, found in present.items())]
     config.hook.pytest_deselected(items=without)
-    lasting = {item.path for item in items if any(map(item.get_closest_marker, LASTING))}
+    lasting = {item.path for item in items if any(map(item.get_closest_marker, ("long", "slow", *PROGRAMS)))}
     items[:] = sorted((item for item in items if item not in without), key=lambda item: item.path not in lasting)
 
 

@@ -26,8 +26,7 @@ EXPECTED = {
 """Answers of which each attack gets at least one."""
 
 
-@pytest.mark.long
-@pytest.mark.server
+@pytest.mark.slow
 def test_honest_clients_are_answered_while_every_attack_runs(reverser, tmp_path):
     shutil.copytree(reverser, tmp_path / "spa-eng" / "1")
     report = Settings(model_dir=tmp_path, minutes=0.5, timeout_seconds=12.0).measure()

@@ -227,7 +227,7 @@ def test_an_error_of_the_cache_starts_the_command_again(root, monkeypatch, error
     assert {each.name for each in folder.iterdir()} == left[failed]
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "uses"), [(["train"], True), (["compare", "tutorial", "--updates", "1", "--to", "out"], False)]
 )

@@ -561,7 +561,7 @@ def first_sample_pairs(pairs, held_out=30):
     return whole._replace(train=whole.train[:pairs], valid=whole.valid[:held_out], test=whole.test[:held_out])
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_two_files_become_a_run_that_is_evaluated_plotted_and_not_trained_twice(
     tmp_path, monkeypatch, capsys, answers, report, fails
 ):
@@ -600,7 +600,7 @@ def test_two_files_become_a_run_that_is_evaluated_plotted_and_not_trained_twice(
     assert "model.dropout 0.1 -> 0.4" in fails("train", "--run", run, "--model.dropout", "0.4")
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(run_folder, tmp_path, answers):
     folder = tmp_path / "models"
     first, second = (
@@ -620,7 +620,7 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_an_exported_version_is_run_without_keras_and_what_other_commands_import(run_folder, tmp_path, answers):
     (exported,) = answers("export", run_folder, "--to", tmp_path / "models")
     unused = {
@@ -639,8 +639,7 @@ def test_an_exported_version_is_run_without_keras_and_what_other_commands_import
     assert done.stdout.splitlines() == [expected, "set()", expected], done.stderr[-2000:]
 
 
-@pytest.mark.saved_model
-@pytest.mark.server
+@pytest.mark.long
 def test_the_server_its_client_python_and_the_command_translate_alike_by_default(run_folder, tmp_path, answers):
     """One export, with the default beam: whole texts and sentences."""
     (exported,) = answers("export", run_folder, "--to", tmp_path / "models" / "tiny")
@@ -702,7 +701,7 @@ def test_an_ensemble_of_equal_runs_scores_like_one_of_them(run_folder, own, tmp_
     assert (tmp_path / "report" / "worst-alignments.svg").exists()
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, own, tmp_path, answers, report, fails):
     wide = shutil.copytree(run_folder, tmp_path / "wide")
     recipe = read_recipe(wide)
@@ -744,7 +743,7 @@ def test_a_heatmap_has_the_search_of_the_run_s_recipe(run_folder, tmp_path, answ
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(offline, monkeypatch, capfd):
     small = first_sample_pairs(160, 20)
     monkeypatch.setattr("nmt_keras.corpus.loading.sample_pairs", lambda: [*small.train, *small.valid, *small.test])

@@ -45,7 +45,7 @@ def bleu_of(translations):
     return bleu(translations, [target for _, target in PAIRS], "en").value
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_200_pairs_are_translated_well_and_one_sentence_as_in_the_readme():
     translator = nmt_keras.load(VERSION)
     readme = (ROOT / "README.md").read_text("utf-8")
@@ -74,8 +74,7 @@ def test_the_readme_shows_the_request_of_its_answer(page):
     assert f"{command}\n\n<!-- measured: first-answer.answer -->" in (ROOT / page).read_text("utf-8")
 
 
-@pytest.mark.saved_model
-@pytest.mark.server
+@pytest.mark.long
 def test_the_server_gives_the_answer_in_the_readme(tmp_path):
     published = json.loads(PUBLISHED.read_text("utf-8"))
     (tmp_path / "spa-eng").mkdir()

@@ -34,7 +34,7 @@ from nmt_keras.translation.records import Decoded, DecodedText, NBest, Scored
 from serve.models.servable import Servable
 from serve.models.warmup import load_warm
 
-pytestmark = pytest.mark.saved_model
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 COMPACT = ExportConfig(half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=4, wait_ms=20.0))

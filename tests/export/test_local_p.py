@@ -20,7 +20,7 @@ from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.unknown_words import UnknownWords
 from serve.conformance.__main__ import main
 
-pytestmark = [pytest.mark.saved_model, pytest.mark.server]
+pytestmark = pytest.mark.long
 
 LOCAL = {
     "narrow": ["luong-local-p"],

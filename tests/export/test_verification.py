@@ -15,7 +15,7 @@ from nmt_keras.export import CONTRACT, Check, Verification, fresh_process, verif
 from nmt_keras.export.fresh_process import ask
 from nmt_keras.export.verification import REFUSED, REQUESTS, checks, named
 
-pytestmark = pytest.mark.saved_model
+pytestmark = pytest.mark.long
 
 HYPOTHESES = 2
 

@@ -327,7 +327,7 @@ def test_a_model_composed_of_an_encoder_and_a_decoder_comes_back_from_a_keras_fi
     assert losses[0] == pytest.approx(losses[1])
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 @ignore_keras_saving
 def test_keras_files_give_the_same_output_in_another_process(model, tmp_path):
     """The models are a plain one, one whose encoder and decoder share a matrix, and one with tied embeddings."""

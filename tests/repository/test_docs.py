@@ -102,8 +102,7 @@ def workspace(run_folder, tmp_path_factory):
     return folder
 
 
-@pytest.mark.saved_model
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize("name", pages_with(lambda page: blocks(page, "python")))
 def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, request, monkeypatch):
     monkeypatch.chdir(workspace)
@@ -143,7 +142,7 @@ def test_the_commands_that_re_rank_an_n_best_list_choose_the_best_mean_of_both_s
     assert ran.stdout.splitlines() == best, ran.stderr
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 @pytest.mark.parametrize("name", pages_with(commands))
 def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
     monkeypatch.chdir(workspace)
@@ -169,8 +168,7 @@ def exports_served(workspace):
         yield url
 
 
-@pytest.mark.saved_model
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize("name", pages_with(requests_of))
 def test_the_requests_of_a_page_are_answered(name, exports_served):
     for command in requests_of(PAGES[name]):

@@ -94,7 +94,7 @@ def wheel(built):
         yield archive
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wheel):
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     paths = [*(ROOT / "nmt_keras").rglob("*.py"), *(ROOT / "serve").rglob("*.py"), *(ROOT / "serve/web").iterdir()]
@@ -102,7 +102,7 @@ def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wh
     assert held == files | {"nmt_keras/py.typed", "nmt_keras_serve/py.typed"}
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_the_wheel_has_the_command_the_version_the_extras_and_the_licence(wheel):
     (info,) = {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
     metadata = email.message_from_bytes(wheel.read(f"{info}/METADATA"))
@@ -112,7 +112,7 @@ def test_the_wheel_has_the_command_the_version_the_extras_and_the_licence(wheel)
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_the_wheel_runs_by_itself(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
     check = (
@@ -129,7 +129,7 @@ def test_the_wheel_runs_by_itself(wheel, tmp_path):
     assert "rnnsearch-small" in done.stdout
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_the_source_archive_holds_everything_that_tests_and_documentation_read(source, built):
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:

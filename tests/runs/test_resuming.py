@@ -87,7 +87,7 @@ def _last_row(folder):
     return {name: value for name, value in row.items() if name not in ("tokens_per_s", "seconds_left")}
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("xla", "precision"),
     [

@@ -234,7 +234,7 @@ def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
     assert set(run.scores()) == {"valid"}
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     run, model = Run(folder), tmp_path / "saved_models" / "tiny"
     first = run.export(run.translator(), model)
@@ -252,7 +252,7 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     assert run.export(run.translator(), model) == model / "2"
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("field", "value"),
     [("format", 1), ("libraries", {}), ("recipe", {}), ("content_sha256", ""), ("languages", {"source": "es"})],
@@ -264,7 +264,7 @@ def test_a_run_is_exported_again_if_any_fact_of_the_newest_version_differs(folde
     assert run.export(run.translator(), model) == model / "2"
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_run_that_is_only_timed_again_is_not_exported_again(folder, corpus, tmp_path):
     run, model = Run(folder), tmp_path / "model"
     translator = run.translator()
@@ -285,7 +285,7 @@ def write_best(run, step, value):
     save_weights(model, run.folder / "checkpoints", step)
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_better_one(folder, corpus, tmp_path):
     run = Run(folder)
     translator, before = run.translator(), run.step()
@@ -339,7 +339,7 @@ def test_a_damaged_best_checkpoint_is_not_copied_into_a_new_run(folder, corpus, 
     assert not (tmp_path / "tuned" / "recipe.json").exists()
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_run_is_exported_again_with_other_search_options_or_another_lexicon(folder, tmp_path):
     run, model = Run(folder), tmp_path / "saved_models" / "tiny"
     translator = run.translator()
@@ -352,7 +352,7 @@ def test_a_run_is_exported_again_with_other_search_options_or_another_lexicon(fo
     assert run.export(changed, model).name == "3"
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(folder, tmp_path):
     shutil.rmtree(folder / "checkpoints" / "best")
     run = Run(folder)

@@ -43,7 +43,7 @@ def client(served) -> Iterator[Client]:
         yield client
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_sentences_are_translated_in_order(client):
     assert client.translate(["uno dos", "¿qué?", "a b"]) == ["dos uno", "¿qué?", "b a"]
     assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
@@ -51,7 +51,7 @@ def test_sentences_are_translated_in_order(client):
     assert client.translate(["a\ud800 b"]) == ["b a?"]  # a lone surrogate
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_texts_are_split_into_sentences_and_joined_again(client):
     first, second = client.translate_texts(["Uno dos.\n\nTres  cuatro. A b c d.", "¡Ya! "])
     assert first.translation == "dos. Uno\n\ncuatro. Tres d. c b A"
@@ -61,14 +61,14 @@ def test_texts_are_split_into_sentences_and_joined_again(client):
     assert not second.truncated
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_alignments_have_no_padding(client):
     one, two = client.align(["a", "b c"])
     assert one == Alignment("a", THIRD, False, ["a"], ["a"], [[1.0]])
     assert two == Alignment("c b", pytest.approx(-2 / 3), False, ["b", "c"], ["c", "b"], [[0.0, 1.0], [1.0, 0.0]])
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_hypotheses_are_sorted_and_have_no_padding(client):
     one, _ = client.beam(["a b", "c d e"])
     assert one == Hypotheses(
@@ -89,7 +89,7 @@ def test_hypotheses_that_are_missing_or_repeat_a_text_are_left_out():
     assert [(each.translation, each.score) for each in found.hypotheses] == [("a", -1.0), ("b", -2.0)]
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_sentence_beyond_max_text_bytes_is_cut_between_words_and_marked_truncated(client):
     fits, too_long = "a" * 24 + " año dos", "a" * 25 + " año dos"
     found = client.translate_with_scores([fits, too_long])
@@ -101,12 +101,12 @@ def test_a_sentence_beyond_max_text_bytes_is_cut_between_words_and_marked_trunca
         assert [each.truncated for each in ask([fits, too_long])] == [False, True]
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_the_status_lists_the_versions(client):
     assert client.status() == [VersionStatus(3, "AVAILABLE", "OK", "")]
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "signature", "message"),
     [
@@ -367,7 +367,7 @@ def test_a_wrong_retry_is_refused(field, value):
 # Command line
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "printed", "warned"),
     [

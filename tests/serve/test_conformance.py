@@ -15,7 +15,7 @@ from serve.conformance.__main__ import examine, main
 from serve.conformance.server import Mismatch, Server, connect
 from serve.conformance.successes import cors, monitoring
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

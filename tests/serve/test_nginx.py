@@ -29,7 +29,7 @@ from serve.conformance import __main__ as conformance
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
 
-pytestmark = [pytest.mark.server, pytest.mark.nginx]
+pytestmark = pytest.mark.nginx
 
 PREDICTION = "/tensorflow.serving.PredictionService"
 MODEL = "/tensorflow.serving.ModelService"

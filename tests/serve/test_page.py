@@ -19,7 +19,7 @@ from benchmarks.page_pictures import VIEWS, take
 ROOT = Path(__file__).parents[2]
 CASES = json.loads((ROOT / "tests" / "translation/word_alignments.json").read_text("utf-8"))
 
-pytestmark = [pytest.mark.browser, pytest.mark.server]
+pytestmark = pytest.mark.browser
 
 PREDICT = re.compile(r":predict$")
 STATUS = re.compile(r"/v1/models/[^/]+$")

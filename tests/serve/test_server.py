@@ -98,7 +98,7 @@ def running(tmp_path_factory, reverser) -> Iterator[Running]:
 # Models
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_inputs_of_several_types_reach_the_graph_under_their_names(running):
     rows = [{"f": 1, "i": [2, 3], "b": True}, {"f": float("nan"), "i": [2**40, 1], "b": False}]
     response = running.toy("types", instances=rows)
@@ -108,12 +108,12 @@ def test_inputs_of_several_types_reach_the_graph_under_their_names(running):
     assert [row["negated"] for row in response.json()["predictions"]] == [False, True]
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_bytes_travel_both_ways_as_base64(running):
     assert running.toy("only", instances=[{"b64": "/wA="}]).json() == {"predictions": [{"b64": "/wA="}]}
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_the_words_of_a_path_match_in_any_case(running):
     document = {"signature_name": "only", "instances": ["a"]}
     assert running.http.post("/V1/Models/toy:PREDICT", json=document).status_code == 200
@@ -123,7 +123,7 @@ def test_the_words_of_a_path_match_in_any_case(running):
     assert [dimension["size"] for dimension in matrix["tensor_shape"]["dim"]] == ["-1", "2"]
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize("cut", [slice(0, -9), slice(10, None)])
 def test_a_damaged_gzip_body_is_refused(running, cut):
     packed = gzip.compress(b'{"signature_name": "only", "instances": ["a"]}')
@@ -134,7 +134,7 @@ def test_a_damaged_gzip_body_is_refused(running, cut):
         assert ("uncompress the gzipped body" in response.text) is (status == 400)
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("signature", "document", "message"),
     [
@@ -152,7 +152,7 @@ def test_a_request_that_does_not_fit_its_signature_is_refused(running, signature
     assert not response.json()["error"].startswith("Graph execution error")
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "status", "named"),
     [
@@ -169,7 +169,7 @@ def test_methods_other_than_predict_and_models_that_are_not_served_are_refused(r
     assert named in response.json()["error"]
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_damaged_model_has_its_reason_in_its_status(running):
     (status,) = running.http.get("/v1/models/damaged").json()["model_version_status"]
     assert (status["version"], status["state"]) == ("1", "END")
@@ -177,7 +177,7 @@ def test_a_damaged_model_has_its_reason_in_its_status(running):
     assert "saved_model.pb" in status["status"]["error_message"]
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_graph_that_does_not_end_is_stopped(running):
     assert running.toy("endless", instances=[1]).status_code == 504
     assert running.toy("checked", instances=[4]).json() == {"predictions": [2.0]}  # the only slot is free
@@ -190,7 +190,7 @@ REQUESTS = ":tensorflow:serving:request_count_total"
 LATENCY = ":tensorflow:serving:request_latency"
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_names(running):
     def count(name: str, **labels: str) -> float:
         page = running.http.get("/monitoring/prometheus/metrics")
@@ -242,7 +242,7 @@ def post(body: bytes, *headers: str, path: str = "/v1/models/rev:predict", versi
 CHUNKS = b"5\r\n" + BODY[:5] + b"\r\n15\r\n" + BODY[5:] + b"\r\n0\r\n\r\n"
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize(
     "request_",
     [
@@ -260,7 +260,7 @@ def test_every_way_to_send_a_body_is_understood(running, request_):
     assert b'"translation": "dos uno"' in said
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_pipelined_requests_are_answered_in_their_order(running):
     requests = [post(b'{"instances": ["%d x"]}' % number, "Content-Length: 22") for number in range(3)]
     said = talk(running, b"".join(requests) + post(b"", CLOSE, "Content-Length: 0"))
@@ -269,7 +269,7 @@ def test_pipelined_requests_are_answered_in_their_order(running):
     assert places == sorted(places)
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
@@ -294,21 +294,21 @@ def test_a_malformed_request_is_refused_and_the_next_one_is_answered(running, re
     assert running.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_client_that_does_not_finish_its_headers_is_cut_off(running):
     began = time.monotonic()
     assert talk(running, b"POST /v1/mod", b"els/rev:predict HT", pause=0.1) == b""
     assert SECONDS * 0.9 < time.monotonic() - began < SECONDS + 10
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_client_that_does_not_finish_its_body_gets_408(running):
     said = talk(running, post(BODY[:9], LENGTH, CLOSE))
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b"--rest-api-timeout-in-ms" in said
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_client_that_sends_on_after_its_answer_is_cut_off(running):
     with running.connect() as connection:
         connection.sendall(b"GET /v1/models/rev HTTP/1.1\r\nHost: s\r\nContent-Length: 1000000\r\n\r\n")
@@ -320,7 +320,7 @@ def test_a_client_that_sends_on_after_its_answer_is_cut_off(running):
     assert SECONDS * 0.9 < time.monotonic() - began < SECONDS + 10
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_client_that_leaves_early_does_not_disturb_others(running):
     for part in (b"", b"POST", post(b"", LENGTH), post(BODY[:9], LENGTH), post(BODY, LENGTH)):
         with running.connect() as connection:
@@ -328,7 +328,7 @@ def test_a_client_that_leaves_early_does_not_disturb_others(running):
     assert running.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_control_characters_in_a_models_name_are_escaped_in_the_log(running):
     (running.models / "bad\n2026-01-01 INFO forged\x1b[31m\u202e" / "1").mkdir(parents=True)
     log, give_up = "", time.monotonic() + 20
@@ -353,7 +353,7 @@ def test_a_forged_line_in_the_message_of_an_exception_is_indented_in_the_log():
 # New versions
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
     failures, stop = [], threading.Event()
 
@@ -385,7 +385,7 @@ def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
 # Command
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_sigterm_lets_requests_under_way_finish_and_the_exit_code_is_0(running):
     """This must be the last test with ``running``. ``running_server`` checks the exit code."""
     url = running.http.base_url
@@ -420,7 +420,7 @@ server.main(["--model-dir", sys.argv[1], "--port", "0", "--poll-seconds", "0.1",
 """A server on which only the model ``first`` loads. All others block forever."""
 
 
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize("at_start", [True, False])
 def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(tmp_path, at_start):
     (tmp_path / ("second" if at_start else "first") / "1").mkdir(parents=True)
@@ -464,7 +464,7 @@ server.main(["--model-dir", sys.argv[1], "--port", "0", *sys.argv[2:]])
 """A server whose models do not answer."""
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_sigterm_does_not_wait_for_a_graph_that_does_not_end(tmp_path):
     (tmp_path / "toy" / "1").mkdir(parents=True)
     command = [sys.executable, "-c", IDLE, str(tmp_path), "--shutdown-seconds", "1"]
@@ -504,7 +504,7 @@ def limited(limit: str, folder: Path, *options: str) -> Iterator[subprocess.Pope
             process.terminate()
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_idle_connections_do_not_use_up_the_files_that_the_process_may_open(tmp_path):
     with limited("-Sn 300", tmp_path) as process, contextlib.ExitStack() as opened:
         url = httpx.URL(process.stdout.readline().split()[-1])
@@ -515,7 +515,7 @@ def test_idle_connections_do_not_use_up_the_files_that_the_process_may_open(tmp_
     assert len((tmp_path / "log").read_text().splitlines()) < 10
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_more_connections_than_the_process_may_open_are_refused(tmp_path):
     with limited("-n 500", tmp_path) as process:
         assert process.wait(60) == 1
@@ -542,7 +542,7 @@ def test_an_error_is_logged_again_only_when_another_minute_has_passed(monkeypatc
     assert is_logged("a")
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_on_a_loopback_address_a_server_answers_only_for_this_machine(reverser, tmp_path):
     """A web page could otherwise name its own host after this machine's address and read the answers."""
     shutil.copytree(reverser, tmp_path / "rev" / "1")

@@ -12,7 +12,7 @@ from tensorflow_serving.apis.prediction_log_pb2 import ClassifyLog, PredictionLo
 from serve.models.status import StatusError
 from serve.models.warmup import REQUESTS, load_warm
 
-pytestmark = pytest.mark.saved_model
+pytestmark = pytest.mark.long
 
 
 def record(*texts: str, signature: str = "", name: str = "text") -> bytes:

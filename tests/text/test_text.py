@@ -319,7 +319,7 @@ def test_a_text_of_another_kind_is_refused(texts, tmp_path):
         SubwordTokenizer.load(tmp_path)
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_plain_session_under_a_turkish_locale_gives_the_same_ids(texts, tmp_path):
     text = texts["plain word"]
     sentences = ["MY SISTER", "EL NIÑO", "MARÍA DIDN'T"]

@@ -26,7 +26,7 @@ SCRIPT = ROOT / "tests" / "training/train_replicated.py"
 
 LOST = "Lost another worker"
 
-pytestmark = pytest.mark.saved_model
+pytestmark = pytest.mark.long
 
 
 def started(command, workers=(), index=0):

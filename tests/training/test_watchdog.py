@@ -44,7 +44,7 @@ def waiting(watchdog, wait):
     return process.returncode, errors
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("watchdog", "wait", "code", "message"),
     [

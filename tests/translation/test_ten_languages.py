@@ -121,8 +121,7 @@ def test_sentences_that_differ_in_decoration_or_case_are_in_one_set(language):
     assert sum(map(len, sets)) == len(pairs)
 
 
-@pytest.mark.saved_model
-@pytest.mark.server
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["subword"], indirect=True)
 def test_all_ways_to_translate_agree(translator, together, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(nmt_keras, "load", functools.cache(nmt_keras.load))

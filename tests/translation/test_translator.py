@@ -152,14 +152,14 @@ def test_eager_execution_gives_the_numbers_of_the_compiled_function(translator, 
         expect_equal(eagerly(searching.translate_nbest, SENTENCES[:4]), searching.translate_nbest(SENTENCES[:4]))
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_reloaded_savedmodel_gives_the_numbers_of_the_translator(translator, served):
     expect_equal(served.translate(SENTENCES), translator.translate(SENTENCES))
     expect_equal(served.score(SENTENCES, TARGETS), translator.score(SENTENCES, TARGETS))
     assert translator.translate([]) == served.translate([]) == []
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_an_export_searches_in_bfloat16(in_bfloat16, tmp_path):
     served = ServedTranslator(export(in_bfloat16, tmp_path / "quick"))
     expect_equal(served.translate_nbest(SENTENCES), in_bfloat16.translate_nbest(SENTENCES))
@@ -197,7 +197,7 @@ def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
     expect_equal(subwords.translate(SENTENCES[:2]), before)
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_reloaded_savedmodel_splits_each_side_with_its_own_subwords(subwords, pairs, tmp_path):
     served = ServedTranslator(export(subwords, tmp_path / "subwords"))
     sources, targets = ([*side[:5]] for side in zip(*pairs, strict=True))
@@ -379,7 +379,7 @@ def test_wrong_batch_sizes_and_lists_of_unequal_length_are_refused(translator):
         translator.score(["hola", "adiós"], ["hello"])
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_a_savedmodel_without_a_signature_is_refused_by_its_name(tmp_path):
     function = tf.function(tf.strings.upper, input_signature=[tf.TensorSpec([None], tf.string)])
     for name in ("serving_default", "align"):
@@ -397,7 +397,7 @@ def test_a_run_loads_in_one_call(run_folder, pairs):
     assert len(nmt_keras.load(run_folder).translate([pairs[0].source, ""])) == 2
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_an_exported_version_or_the_newest_in_a_folder_loads_in_one_call(version, translator, tmp_path):
     expected = translator.translate(SENTENCES)
     expect_equal(nmt_keras.load(str(version)).translate(SENTENCES), expected)
@@ -422,7 +422,7 @@ def test_a_run_without_checkpoint_is_refused(run_folder, tmp_path):
         nmt_keras.load(tmp_path)
 
 
-@pytest.mark.saved_model
+@pytest.mark.long
 def test_an_exported_version_loads_without_the_code_that_trained_it(version):
     unused = {
         "tensorflow_text.python",
