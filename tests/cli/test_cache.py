@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -104,14 +103,6 @@ def file_in_its_place(root, _):
     root.write_text("")
 
 
-@pytest.mark.parametrize("home", ["relative", "/a home/cache"])
-def test_a_path_that_a_flag_cannot_hold_is_not_used(root, monkeypatch, home):
-    monkeypatch.setenv("XDG_CACHE_HOME", home)
-    folder, [line] = used(monkeypatch)
-    assert folder is None
-    assert home in line
-
-
 @pytest.mark.parametrize("prepare", [open_to_others, link, file_in_its_place])
 def test_a_folder_that_cannot_be_trusted_or_written_is_not_used_and_told_in_one_line(
     root, monkeypatch, tmp_path, prepare
@@ -131,14 +122,6 @@ def test_a_folder_of_another_user_is_not_used(root, monkeypatch):
     assert "12345" in line
 
 
-def test_a_folder_on_a_read_only_disk_is_not_used(root, monkeypatch):
-    """Root may write to a folder without write permission, so its permission is not changed here."""
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    folder, [line] = used(monkeypatch)
-    assert folder is None
-    assert "cannot be written" in line
-
-
 def test_the_folders_used_longest_ago_are_removed(root, monkeypatch):
     monkeypatch.setattr(cache, "LARGEST", 250)
     root.mkdir(parents=True, mode=0o700)
@@ -150,34 +133,6 @@ def test_the_folders_used_longest_ago_are_removed(root, monkeypatch):
     folder, said = used(monkeypatch)
     assert said == []
     assert {each.name for each in root.iterdir()} == {"0 days ago", "1 days ago", folder.name}
-
-
-def test_the_folder_in_use_stays_unless_it_is_too_large_itself_and_other_files_stay(root, monkeypatch):
-    folder, _ = used(monkeypatch)
-    (folder / "entry.pb").write_bytes(bytes(100))
-    os.utime(folder, (0, 0))  # used long ago, but also now
-    (root / "note.txt").write_text("a file of the user", "utf-8")
-    for largest, kept in ((150, True), (50, False)):
-        monkeypatch.setattr(cache, "LARGEST", largest)
-        assert used(monkeypatch) == (folder, [])
-        assert (folder / "entry.pb").exists() == kept
-    assert (root / "note.txt").exists()
-
-
-def missing_package(name):
-    raise PackageNotFoundError(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("version", missing_package), ("_processor", lambda: Path("/missing/cpuinfo").read_text("utf-8"))],
-    ids=["TensorFlow", "processor"],
-)
-def test_an_unknown_machine_has_no_cache_and_is_told_in_one_line(root, monkeypatch, name, value):
-    monkeypatch.setattr(cache, name, value)
-    folder, [line] = used(monkeypatch)
-    assert folder is None
-    assert "not kept for the next start" in line
 
 
 def test_a_machine_with_a_gpu_driver_has_no_cache(root, monkeypatch, tmp_path):
@@ -335,21 +290,3 @@ def test_a_training_whose_entries_cannot_be_loaded_starts_again_without_them(pai
     assert_equal_to_the_bit(commands.weights("damaged"), commands.weights("cold"))
     assert "Remove the folder" in commands.train("again")
     assert commands.entries == []
-
-
-@pytest.mark.slow
-def test_a_training_whose_entries_cannot_be_written_starts_again_without_the_cache(pairs, tmp_path):
-    """Like a full disk: the folder is replaced by a file before the first step is compiled."""
-    commands = Commands(tmp_path, pairs, "float32")
-    process = commands.started("unwritable")
-    process.stderr.readline()  # the cache has been chosen
-    (folder,) = (tmp_path / "cache" / "nmt_keras").iterdir()
-    folder.rmdir()
-    folder.touch()
-    _, messages = process.communicate(timeout=400)
-    assert process.returncode == 0, messages[-3000:]
-    assert messages.count("could not be written; restarting without the cache") == 1
-    folder.unlink()
-    commands.train("cold")
-    assert commands.entries  # the folder is not rejected
-    assert_equal_to_the_bit(commands.weights("unwritable"), commands.weights("cold"))

@@ -193,7 +193,7 @@ def wait_for(condition, process, seconds=240):
         time.sleep(0.1)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp_path, capfd):
     out = tmp_path / "out"
     log = out / "runs" / "first-1" / "log.jsonl"

@@ -160,26 +160,6 @@ def told(capsys, monkeypatch):
     return rows
 
 
-def test_the_short_help_of_training_is_the_options_that_people_need(told):
-    def options(*line):
-        return {row.split()[0].rstrip(",") for row in told(*line) if row.startswith("--")}
-
-    short, whole = (options("train", wanted) for wanted in ("--help", "--help-all"))
-    needed = {"corpus", "valid", "test", "run", "minutes", "epochs", "source-column", "target-column", "reverse"}
-    needed |= {"more-minutes", "more-epochs", "init-from"}
-    assert {f"--{name}" for name in (*needed, "help-all")} <= short < whole
-    assert len(short) <= 17
-    assert "--train.learning-rate" in whole - short
-    assert options("train", "luong-base", "-h") == short
-    assert [row for row in told("train", "--help") if "None}" in row] == []
-
-
-def test_the_short_help_of_a_search_has_the_beam_size_alone(told):
-    for command in ("translate", "evaluate", "align", "export"):
-        options = [row.split()[0] for row in told(command, "--help") if row.startswith("--search.")]
-        assert options == ["--search.beam-size"], command
-
-
 @pytest.mark.parametrize("option", ["--help", "--help-all"])
 @pytest.mark.parametrize("place", PLACES, ids="-".join)
 def test_every_option_has_its_help(place, option, told):

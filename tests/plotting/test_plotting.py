@@ -8,9 +8,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -24,7 +22,6 @@ from nmt_keras.plotting import (
     score_intervals,
     training_curves,
 )
-from nmt_keras.plotting.style import COLOURS
 
 SOURCE = ["¿", "cuánto", "cuesta", "el", "piñón", "?", ""]  # S = 7
 TARGET = ["how", "much", "is", "it", "?"]  # T = 5
@@ -78,10 +75,6 @@ def test_the_first_target_token_is_at_the_top_and_the_first_source_token_at_the_
     assert colour_at(0, 6) == yellow
     assert colour_at(4, 6) == colour_at(0, 0) == dark
     assert source_labels(figure)[0].get_window_extent().y0 > grid.get_window_extent().y1
-
-
-def test_the_colour_bar_goes_from_0_to_1_whatever_the_weights():
-    assert alignment_heatmap(uniform(5, 7), SOURCE, TARGET).axes[1].get_ylim() == (0.0, 1.0)
 
 
 def drawn(figure: Figure) -> np.ndarray:
@@ -160,17 +153,6 @@ def test_labels_neither_overlap_nor_leave_the_canvas_and_stay_legible(source, ta
     assert all(title.y0 > label.get_window_extent().y1 for label in source_labels(figure))
 
 
-@pytest.mark.parametrize(("target_length", "source_length"), [(1, 1), (2, 37), (37, 2)])
-def test_a_short_sentence_leaves_room_for_the_colour_bar_and_its_numbers(target_length, source_length):
-    figure = alignment_heatmap(uniform(target_length, source_length), ["a"] * source_length, ["b"] * target_length)
-    boxes_of(figure)
-    grid, bar = (axes.get_window_extent() for axes in figure.axes)
-    assert min(grid.width, grid.height) == pytest.approx(1.5 * figure.dpi, rel=0.01)
-    assert (bar.y0, bar.y1) == pytest.approx((grid.y0, grid.y1))
-    numbers = [number.get_window_extent() for number in figure.axes[1].get_yticklabels()]
-    assert not any(number.overlaps(following) for number, following in pairwise(numbers))
-
-
 def test_missing_characters_give_one_warning_that_names_them():
     with pytest.warns(UserWarning, match="U\\+3FFFE.*U\\+E0041.*Noto Sans CJK") as caught:
         figure = alignment_heatmap(uniform(2, 3), ["\U000e0041", "\U0003fffe", "ok"], ["a", "b\U0003fffe"])
@@ -196,14 +178,6 @@ def test_text_from_right_to_left_gives_a_warning_below_matplotlib_3_11(written, 
     one_by_one("¿Cómo? 1 -")  # a warning would be an error
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 11, 0, "final", 0))
     one_by_one(written)
-
-
-@pytest.mark.parametrize("control", "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-def test_controls_of_the_direction_of_text_need_no_font(control):
-    """They are invisible, and some fonts do not have them."""
-    figure = one_by_one(f"{control}Tom", title=f"{control}Tom")
-    assert shown(source_labels(figure))[0].lstrip(control) == "Tom"
-    drawn(figure)  # warnings are errors
 
 
 def test_characters_that_the_first_font_lacks_are_drawn_in_another_installed_font():
@@ -270,12 +244,6 @@ def test_a_panel_without_values_is_not_drawn():
     assert [axes.get_ylabel() for axes in training_curves([{"step": 5, "valid_bleu": 1.0}]).axes] == ["BLEU"]
 
 
-def test_single_points_and_validations_have_markers():
-    training, validation = training_curves(LOG).axes[0].get_lines()
-    assert (training.get_marker(), validation.get_marker()) == ("None", "o")
-    assert training_curves(LOG[:1]).axes[0].get_lines()[0].get_marker() == "o"
-
-
 @pytest.mark.parametrize("log", [[], [{"step": 1, "tokens_per_s": 5.0}], [{"step": 1, "loss": float("nan")}]])
 def test_a_log_with_nothing_to_draw_is_refused(log):
     with pytest.raises(ValueError, match=r"log.*'valid_bleu'"):
@@ -311,13 +279,6 @@ def test_a_grid_has_as_many_columns_as_asked_for():
     for panels, columns, name in (([panel], 0, "columns.*0"), ([], None, "panels")):
         with pytest.raises(ValueError, match=name):
             alignment_grid(panels, columns=columns)
-
-
-def test_runs_differ_in_colour_and_marker():
-    lines = compare_training({f"run {number}": LOG for number in range(42)}).axes[0].get_lines()
-    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 42
-    for look in (Line2D.get_color, Line2D.get_marker):  # the first runs differ in both
-        assert len(set(map(look, lines[:6]))) == 6
 
 
 def test_runs_are_compared_by_validation_loss_and_bleu():
@@ -358,59 +319,6 @@ def test_scores_are_drawn_side_by_side_with_their_intervals():
         score_intervals({})
 
 
-PAGES = ("#ffffff", "#1e2129", "#0d1117")
-"""Backgrounds: a light page, the documentation's dark one, and the repository's dark one."""
-
-
-def contrast(colour, background) -> float:
-    """The contrast of WCAG 2.2: 1 to 21."""
-
-    def luminance(each) -> float:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(each)]
-        return float(np.dot([0.2126, 0.7152, 0.0722], linear)) + 0.05
-
-    low, high = sorted([luminance(colour), luminance(background)])
-    return high / low
-
-
-@pytest.mark.parametrize(
-    "figure",
-    [
-        training_curves(LOG),
-        compare_training({"first": LOG, "other": LOG}),
-        bleu_by_length(["1-5"], [1200], {"a": [(50, 45, 55)], "b": [(40, 35, 45)]}),
-        score_intervals({"BLEU": {"a": (50, 45, 55), "b": (40, 35, 45)}}),
-    ],
-    ids=["training", "comparison", "lengths", "scores"],
-)
-def test_a_figure_of_curves_or_scores_can_be_read_on_a_light_and_on_a_dark_page(figure):
-    drawn(figure)
-    assert all(to_rgba(part.get_facecolor())[3] == 0 for part in (figure, *figure.axes))
-    assert not any(legend.get_frame_on() for legend in figure.legends)
-    inks = [text.get_color() for text in figure.findobj(Text) if text.get_text()]
-    inks += [spine.get_edgecolor() for axes in figure.axes for spine in axes.spines.values() if spine.get_visible()]
-    assert min(contrast(ink, page) for ink in inks for page in PAGES) > 3.9
-    colours = [line.get_color() for axes in figure.axes for line in axes.get_lines()]
-    assert min(contrast(colour, page) for colour in colours for page in PAGES) > 2
-
-
-def test_one_legend_above_the_panels_names_each_run_once():
-    names = ["_run", "__", *(f"run {number} with a name of some length" for number in range(9))]
-    figure = compare_training(dict.fromkeys(names, LOG))
-    drawn(figure)
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == names
-    box, panels = legend.get_window_extent(), [axes.get_window_extent() for axes in figure.axes]
-    assert box.y0 >= max(panel.y1 for panel in panels)
-    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
-    assert min(panel.height for panel in panels) > 2 * figure.dpi  # the legend takes no room from them
-
-
-@pytest.mark.parametrize("colour", COLOURS)
-def test_every_colour_differs_from_a_light_and_from_a_dark_page(colour):
-    assert min(contrast(colour, page) for page in PAGES) > 2
-
-
 @pytest.mark.parametrize(("name", "signature"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
 def test_equal_figures_give_equal_files(tmp_path, name, signature):
     contents = []
@@ -421,13 +329,6 @@ def test_equal_figures_give_equal_files(tmp_path, name, signature):
     assert contents[0] == contents[1]
     assert contents[0].startswith(signature)
     assert b"matplotlib.org/" not in contents[0].replace(b"www.w3.org", b"")
-
-
-def test_a_png_has_150_dots_per_inch(tmp_path):
-    figure = Figure(figsize=(2, 1))
-    save_figure(figure, tmp_path / "a.png")
-    header = (tmp_path / "a.png").read_bytes()[16:24]
-    assert (int.from_bytes(header[:4]), int.from_bytes(header[4:])) == (300, 150)
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", ".png"])

@@ -106,7 +106,7 @@ def test_a_word_that_attends_most_to_the_end_has_no_link():
     assert hard_links(weights[:, :-1], has_end=False) == {(0, 0), (1, 1)}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_and_the_links_of_another_system_are_measured(run_folder, tmp_path, capsys):
     gold, links, weights = (tmp_path / name for name in ("gold.tsv", "other.align", "other.jsonl"))
     gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\nNo .\tNo .\t0-0 1p1\n", "utf-8")

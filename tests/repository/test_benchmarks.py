@@ -216,7 +216,7 @@ def test_generated_pairs_have_as_many_words_on_both_sides(tmp_path, monkeypatch)
         assert own.read_text("utf-8").splitlines() == path.read_text("utf-8").splitlines()[:10]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_command_s_cost_is_measured(tmp_path):
     corpus = tmp_path / "corpus.tsv"
     corpus.write_text("".join(f"{source}\t{target}\n" for source, target in sample_pairs()), "utf-8")

@@ -17,7 +17,7 @@ def run(folder, **options):
     return json.loads((folder / "gpu.json").read_text())["parts"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_dry_run_trains_decodes_and_exports_on_a_cpu(tmp_path):
     parts = run(tmp_path, parts=("train-luong-location-cudnn", "decode-cpu", "export"))
     assert {name: part["error"] for name, part in parts.items()} == dict.fromkeys(parts)
@@ -36,7 +36,7 @@ def test_a_dry_run_trains_decodes_and_exports_on_a_cpu(tmp_path):
     assert exported["equal_translations"] == exported["translations"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path):
     parts = run(tmp_path, corpus=tmp_path / "missing.tsv", parts=("train-matched-256-plain", "parity-luong-reverse"))
     assert "missing.tsv" in parts["train-matched-256-plain"]["error"]

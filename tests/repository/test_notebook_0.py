@@ -228,7 +228,7 @@ def test_it_has_at_most_350_lines_of_code():
     assert sum(bool(line.strip()) for source in CODE.values() for line in source.splitlines()) <= 350
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_runs_from_top_to_bottom(tmp_path):
     home = tmp_path / "keras"
     (home / "datasets").mkdir(parents=True)

@@ -68,7 +68,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_notebook_3_compares_four_systems(folder):
     assert run("3-attention", folder)[0] == 4
     found = {path.name for path in (folder / "runs").glob("sample-*")} - {"sample-small"}  # the run of notebook 1
@@ -83,13 +83,13 @@ def test_notebook_2_trains_from_nothing_and_draws_its_curves(tmp_path):
     assert Run(tmp_path / "runs" / "sample-small").step() == 20
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_notebook_4_exports_serves_and_sends_requests(folder):
     assert run("4-export-and-serve", folder)[0] == 1
     assert (folder / "saved_models" / "sample" / "1" / "saved_model.pb").exists()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_notebook_5_trains_on_a_file_with_malformed_lines_and_its_run_is_evaluated_by_the_printed_command(
     tmp_path, monkeypatch, capsys
 ):
@@ -110,7 +110,7 @@ def test_notebook_5_refuses_a_missing_file_instead_of_training_on_its_example(tm
         assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_notebook_6_makes_a_dry_run_without_a_gpu(tmp_path):
     _, printed = run("6-gpu-self-check", tmp_path)
     summary = json.loads((tmp_path / "self-check.json").read_text())

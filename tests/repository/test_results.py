@@ -202,7 +202,7 @@ def dry_run(name, folder, monkeypatch, keep=lambda system: True):
     return {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*-*.json")}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["sampling", "units", "self-attention", "order", "guided-alignment", "fixed-context", "small-corpus"]
 )
@@ -213,7 +213,7 @@ def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypat
     assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units", "order", "small-corpus"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_words_replaced(tmp_path, monkeypatch):
     folder = tmp_path / "ensemble"
     found = dry_run("ensemble", folder, monkeypatch)
@@ -233,7 +233,7 @@ def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_word
     }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_table_1_and_figure_2_have_test_pairs_and_their_concatenations(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.results.long_pairs", partial(long_pairs, each=1))
     monkeypatch.setattr("benchmarks.results.has_unknown", lambda translator, pair: False)  # all have, in so few pairs
@@ -247,7 +247,7 @@ def test_table_1_and_figure_2_have_test_pairs_and_their_concatenations(tmp_path,
     assert all((tmp_path / f"results-by-length{part}.svg").exists() for part in ("", "-long"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_tutorial_is_also_scored_without_case_and_accents(tmp_path, monkeypatch):
     found = dry_run("tutorial", tmp_path / "tutorial", monkeypatch)["tutorial-1"]
     assert "case:mixed" in found["signature"]

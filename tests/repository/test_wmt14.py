@@ -64,7 +64,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_commands_of_the_guide_select_prepare_train_and_evaluate(folder, capsys):
     ran = []
     for block in re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL):

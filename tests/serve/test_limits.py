@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import gzip
 import http.client
 import json
 import re
 import select
 import socket
-import struct
-import subprocess
-import sys
 import threading
 import time
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -33,7 +28,7 @@ from serve.limits import Limits
 from serve.models.model_config import models_in
 from serve.models.repository import Repository
 from serve.models.servable import Servable
-from serve.models.signature import Signature, TensorSpec
+from serve.models.signature import TensorSpec
 from serve.models.status import Code, StatusError
 from serve.rest.app import create_app
 
@@ -79,30 +74,6 @@ def counted(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
 
 def count(browser: Browser, *texts: str) -> Awaitable[httpx.Response]:
     return browser.send("POST", PREDICT, json={"instances": texts})
-
-
-@contextlib.contextmanager
-def garbage_kept() -> Iterator[None]:
-    """Switches the garbage collector off, so that reference cycles stay in memory."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def alive(kind: type) -> int:
-    """Returns the number of objects of a class in memory."""
-    return sum(issubclass(type(found), kind) for found in gc.get_objects())
-
-
-def wait_until_freed(kind: type, left: int) -> None:
-    """Waits until at most ``left`` objects of a class are in memory."""
-    give_up = time.monotonic() + 10
-    while alive(kind) > left:
-        assert time.monotonic() < give_up
-        time.sleep(0.1)
 
 
 # Requests
@@ -240,48 +211,6 @@ def test_no_answer_repeats_much_of_what_a_client_sent(tmp_path, method, path, se
     assert len(response.content) < 15_000
 
 
-def test_a_shortened_message_keeps_its_beginning_and_its_end():
-    message = StatusError(Code.INTERNAL, f"begin{LONG}end").message
-    assert len(message) < 2100
-    assert re.fullmatch(r"begina+ \.\.\. a+end", message)
-    assert StatusError(Code.INTERNAL, message).message == message
-
-
-def test_an_empty_body_is_an_empty_document_packed_or_not(counted):
-    browser = counted(Counted())
-    for headers in ({}, {"Content-Encoding": "gzip"}):
-        assert "The document is empty" in browser.post(PREDICT, content=b"", headers=headers).json()["error"]
-
-
-def test_a_value_that_the_graph_s_placeholder_does_not_take_is_the_request_s_fault():
-    class Session:
-        def run(self, *_: object, **__: object) -> None:
-            raise ValueError("Cannot feed value of shape (2, 3) for Tensor x:0, which has shape (?,)")
-
-    signature = Signature({"x": TensorSpec("float32", None)}, {}, {"x": "x:0"}, {})
-    with pytest.raises(StatusError, match="Cannot feed value of shape") as caught:
-        Servable(Session(), {}).run(signature, {"x": np.zeros([2, 3])}, 1.0)
-    assert caught.value.code is Code.INVALID_ARGUMENT
-
-
-def test_a_refused_request_leaves_nothing_for_the_garbage_collector(counted):
-    class Refusing(Counted):
-        held: weakref.ref
-
-        def signature(self, name: str) -> Counted:
-            large = np.zeros(1)
-            self.held = weakref.ref(large)
-            raise StatusError(Code.INVALID_ARGUMENT, "refused")
-
-    servable = Refusing()
-    browser = counted(servable)
-    with garbage_kept():
-        before = alive(StatusError)
-        assert browser.post(PREDICT, json={}).json() == {"error": "refused"}
-        assert servable.held() is None
-        wait_until_freed(StatusError, before)  # its traceback would hold the body
-
-
 def test_a_defect_of_the_server_is_answered_without_its_details(counted):
     class Broken(Counted):
         def signature(self, name: str) -> Counted:
@@ -361,17 +290,6 @@ class Described(Counted):
         self.closed_in = threading.current_thread()
 
 
-def test_the_metadata_of_a_version_are_made_once(counted):
-    servable = Described()
-    browser = counted(servable)
-    paths = [f"/v1/models/count{version}/metadata" for version in ("", "/versions/1")]
-    first, *others = [browser.get(path) for path in paths * 2]
-    assert first.json()["metadata"] == {"signature_def": {"signature_def": {"a": {"method_name": "b"}}}}
-    assert first.json()["model_spec"] == {"name": "count", "signature_name": "", "version": "1"}
-    assert all(other.content == first.content for other in others)
-    assert servable.described == 1
-
-
 def test_a_retired_version_is_closed_outside_the_event_loop(tmp_path):
     servable = Described()
     (tmp_path / "count" / "1").mkdir(parents=True)
@@ -391,42 +309,6 @@ def test_a_retired_version_is_closed_outside_the_event_loop(tmp_path):
 
 
 # The queue
-
-
-def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_turn():
-    core = Core(Repository(list, lambda path: None), Limits(concurrency=1, queue=1))
-    begun, released = threading.Event(), threading.Event()
-    done: list[str] = []
-
-    async def ask(name: str) -> None:
-        def work() -> None:
-            begun.set()
-            assert released.wait(20)
-            done.append(name)
-
-        async with core.admit(20.0) as ticket:
-            await ticket.take_turn(work)
-
-    async def leave() -> None:
-        computed = asyncio.create_task(ask("computed"))
-        while not begun.is_set():
-            await asyncio.sleep(0.01)
-        waiting = asyncio.create_task(ask("waiting"))
-        await asyncio.sleep(0.1)
-        for task in (computed, waiting):
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        patient = asyncio.create_task(ask("patient"))
-        await asyncio.sleep(0.1)
-        assert core.turns.borrowed_tokens == 1
-        with pytest.raises(StatusError, match=r"queue is full: 2\b"):
-            await ask("one too many")
-        released.set()
-        await patient
-
-    asyncio.run(leave())
-    assert done == ["computed", "patient"]
 
 
 def test_all_bodies_and_answers_together_may_be_as_large_as_the_bodies_of_a_full_queue():
@@ -528,58 +410,6 @@ def test_answers_that_clients_do_not_read_count_until_they_are_sent(counted):
 CHUNKED = b"POST %b HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\n" % PREDICT.encode()
 
 
-FLOOD = """
-import contextlib, socket, sys, time
-port, head, piece = map(eval, sys.argv[1:])
-connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(6)]
-for connection in connections:
-    connection.sendall(head)
-    connection.setblocking(False)
-print("begun", flush=True)
-while True:
-    for connection in connections:
-        with contextlib.suppress(OSError):
-            connection.send(piece * 40_000)
-    time.sleep(0.01)
-"""
-"""Program that sends ``head`` and then ``piece`` again and again, on six connections."""
-
-HONEST = """
-import http.client, sys, time
-seconds = []
-for _ in range(10):
-    time.sleep(0.1)
-    began = time.monotonic()
-    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
-    connection.request("POST", "/v1/models/count:predict", b'{"instances": ["a"]}')
-    assert connection.getresponse().status == 200
-    connection.close()
-    seconds.append(time.monotonic() - began)
-print(max(seconds))
-"""
-"""Program that prints the longest time of ten requests on new connections. A thread of the server answers each."""
-
-
-@pytest.mark.parametrize(
-    ("head", "piece"),
-    [
-        (CHUNKED, b"1\r\n \r\n"),
-        (CHUNKED.replace(b"POST", b"GET"), b"1\r\n \r\n"),  # the body is not read
-        (b"", b"GET /v1/models/count HTTP/1.1\r\nHost: s\r\n\r\n"),
-        (CHUNKED + b"0\r\n", b"a:\r\n"),  # trailers
-    ],
-    ids=["body", "unread body", "pipelined", "trailers"],
-)
-def test_a_flood_of_small_parts_on_some_connections_does_not_delay_others(counted, head, piece):
-    with listening(counted(Counted(released=True)).app, Limits()) as address:
-        command = [sys.executable, "-c", FLOOD, *map(repr, (address[1], head, piece))]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as flood, contextlib.ExitStack() as on_exit:
-            on_exit.callback(flood.kill)
-            assert flood.stdout.readline() == b"begun\n"
-            longest = subprocess.check_output([sys.executable, "-c", HONEST, str(address[1])])
-    assert float(longest) < 0.5
-
-
 def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
     body = json.dumps({"instances": ["a" * 50_000] * 2}).encode()
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
@@ -591,17 +421,6 @@ def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
             said += connection.recv(65536)
     assert said.count(b'{"predictions": [50000, 50000]}') == 2
     assert b"HTTP/1.1 404 " in said
-
-
-@pytest.mark.parametrize("before", [b"", GET], ids=["first", "pipelined"])
-def test_headers_that_arrive_at_once_are_refused_beyond_their_limit(before):
-    with listening(answer_of(b"a", 1), Limits()) as address, socket.create_connection(address, timeout=5) as connection:
-        connection.sendall(before + b"GET / HTTP/1.1\r\nHost: s\r\n" + b"a: a\r\n" * 5000 + b"\r\n")
-        said = b""
-        with contextlib.suppress(ConnectionError):
-            said = b"".join(iter(lambda: connection.recv(1000), b""))
-    assert said.count(b"HTTP/1.1 200 ") == bool(before)
-    assert said.count(b"HTTP/1.1 400 ") == 1
 
 
 @contextlib.contextmanager
@@ -624,13 +443,6 @@ def being_answered() -> Iterator[tuple[str, int]]:
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_silent_connection_beyond_the_limit_is_closed_at_once():
-    with being_answered() as address, socket.create_connection(address, timeout=5) as further:
-        assert further.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
-        while further.recv(1000):
-            pass
-
-
 @pytest.mark.parametrize("sent", [b"", GET[:-2]], ids=["silent", "slow headers"])
 def test_connections_without_a_request_do_not_keep_others_out(sent):
     with listening(answer_of(b"a", 1), Limits(connections=2)) as address, contextlib.ExitStack() as opened:
@@ -644,19 +456,6 @@ def test_connections_without_a_request_do_not_keep_others_out(sent):
         assert first_line(address) == b"HTTP/1.1 200 OK\r\n"
         waiting[2].sendall(GET[len(sent) :])  # the newest is not
         assert waiting[2].recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
-
-
-@pytest.mark.parametrize("pause", [0.0, 0.3], ids=["before the answer", "after it"])
-def test_a_malformed_body_of_a_request_that_is_answered_unread_writes_no_traceback(caplog, pause):
-    with listening(answer_of(b"a", 1), Limits()) as address, socket.create_connection(address, timeout=5) as connection:
-        head, chunk = b"GET / HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n"
-        connection.sendall(head if pause else head + chunk)
-        time.sleep(pause)
-        if pause:
-            connection.sendall(chunk)
-        said = b"".join(iter(lambda: connection.recv(1000), b""))
-    assert said.startswith(b"HTTP/1.1 200 " if pause else b"HTTP/1.1 400 ")
-    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_connection_beyond_the_limit_gets_503_if_all_others_are_being_answered():
@@ -693,42 +492,6 @@ def test_connections_that_wait_for_their_clients_do_not_keep_others_out(sent):
                 pass
         waiting[2].sendall(GET if sent == GET else b"a" * 8)  # the newest is not
         assert b"HTTP/1.1 200 OK\r\n" in waiting[2].recv(1000)
-
-
-def test_new_connections_replace_idle_ones_before_each_other():
-    with listening(answer_of(b"a", 1), Limits(connections=10)) as address, contextlib.ExitStack() as opened:
-        for _ in range(10):
-            idle = opened.enter_context(socket.create_connection(address, timeout=5))
-            idle.sendall(GET)
-            idle.recv(1000)
-        honest = [opened.enter_context(socket.create_connection(address, timeout=5)) for _ in range(8)]
-        for connection in honest:
-            connection.sendall(GET)
-        for connection in honest:
-            assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
-
-
-def reset(connection: socket.socket) -> None:
-    """Closes the connection with RST instead of FIN."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"G", b"nonsense\r\n\r\n", GET, 3 * GET], ids=["", "part", "bad", "one", "three"]
-)
-@pytest.mark.parametrize("end", [socket.socket.close, reset])
-def test_a_closed_connection_leaves_nothing_for_the_garbage_collector(sent, end):
-    with listening(answer_of(b"a", 1), Limits()) as address:
-        first_line(address)  # the server has started
-        with garbage_kept():
-            before = alive(asyncio.Protocol)
-            for _ in range(5):
-                connection = socket.create_connection(address, timeout=5)
-                connection.sendall(sent)
-                time.sleep(0.1)
-                end(connection)
-            wait_until_freed(asyncio.Protocol, before)
 
 
 def test_clients_that_leave_give_up_their_places_in_the_queue(counted):

@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from PIL import Image
 from playwright.sync_api import Browser, Locator, LocatorAssertions, Page, Request, Route, expect, sync_playwright
 from servers import CHROMIUM
-
-from benchmarks.page_pictures import VIEWS, take
 
 ROOT = Path(__file__).parents[2]
 CASES = json.loads((ROOT / "tests" / "translation/word_alignments.json").read_text("utf-8"))
@@ -340,22 +337,6 @@ def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(we
         assert (selector, found) == (selector, expected)
 
 
-def test_words_from_right_to_left_stand_beside_their_row_and_inside_their_quotation_marks(web):
-    web.ask("שלום עולם")
-    web.page.locator("#with-heatmap").check()
-    web.expect("#heatmap table").to_be_visible()
-    gaps = web.page.locator("#heatmap tbody th span").evaluate_all("""labels => labels.map((label) => {
-        const range = document.createRange();
-        range.selectNodeContents(label);
-        const cell = label.closest("th").nextElementSibling;
-        return cell.getBoundingClientRect().left - range.getBoundingClientRect().right;
-    })""")
-    assert all(0 <= gap < 12 for gap in gaps), gaps
-    web.word("target", "עולם").hover()
-    web.expect("#attended").to_have_text("“עולם” attended to “עולם” 100 %")
-    assert web.page.locator("#attended bdi").all_text_contents() == ["עולם", "עולם"]
-
-
 @pytest.mark.parametrize("code", ["", "not a code", "qq"])
 def test_a_sentence_of_an_unknown_language_has_the_direction_of_its_letters(loaded, code):
     assert loaded.evaluate("async (code) => (await import('/words.js')).direction(code)", code) == "auto"
@@ -566,18 +547,6 @@ def test_an_error_of_the_page_itself_is_shown(chromium, served):
     page.close()
 
 
-def test_the_page_works_in_browsers_without_abort_signal_any(web):
-    web.page.add_init_script("delete AbortSignal.any; delete AbortSignal.timeout")
-    web.answer("**/config.json", json={"model": "spa-eng", "timeout_seconds": 0.3})
-    web.ask("uno dos")
-    web.expect("#target").to_have_text("dos uno")
-    web.page.route(PREDICT, lambda route: None)
-    with web.page.expect_event("requestfailed", timeout=5000) as failed:
-        web.ask("dos")
-    assert failed.value.failure == "net::ERR_ABORTED"
-    web.expect_problem("There was no answer within 0.3 seconds")
-
-
 def test_a_sentence_that_was_changed_while_the_model_loaded_is_not_translated(web):
     held: list[Route] = []
     web.page.route(STATUS, lambda route: held.append(route))
@@ -669,36 +638,6 @@ def test_a_phone_never_scrolls_sideways(web):
     assert web.page.evaluate("document.documentElement.scrollWidth") == 375
 
 
-def test_the_heatmap_s_caption_stays_in_sight_where_the_table_is_wider_than_the_screen(web):
-    web.page.set_viewport_size({"width": 375, "height": 667})
-    web.open()
-    shown_in_full(web)
-    region, caption = web.page.locator("#heatmap"), web.page.locator("#heatmap caption span")
-    assert region.evaluate("region => region.scrollWidth > region.clientWidth")
-    for left in (0, 100):
-        region.evaluate("(region, left) => (region.scrollLeft = left)", left)
-        assert region.evaluate("region => region.scrollLeft") == left
-        box = caption.bounding_box()
-        assert 0 <= box["x"] < box["x"] + box["width"] <= 375
-
-
-def test_the_frame_of_a_word_cuts_into_no_letter_beside_it(web):
-    beyond = """word => {
-        const { outlineOffset, outlineWidth } = getComputedStyle(word);
-        return parseFloat(outlineOffset) + parseFloat(outlineWidth);
-    }"""
-    answer = aligned(["libros", "?", ""], ["books", "?", ""], [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "books?")
-    web.answer(PREDICT, json=answer)
-    web.ask("libros?")
-    mark = web.word("target", "?")
-    mark.hover()
-    expect(mark).to_have_css("outline-style", "solid")
-    assert mark.evaluate(beyond) <= 0
-    mark.focus()
-    expect(mark).to_have_css("outline-width", "2px")
-    assert mark.evaluate(beyond) <= 0
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violation(web, scheme):
     web.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -713,32 +652,3 @@ def test_axe_finds_no_violation(web, scheme):
 
 
 # Pictures
-
-
-def test_every_picture_in_the_documentation_can_be_taken_again():
-    assert {f"page-{view.name}.png" for view in VIEWS} == {path.name for path in (ROOT / "docs").glob("page-*.png")}
-
-
-@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
-def test_a_picture_shows_what_its_view_says(chromium, served, tmp_path, view):
-    shown = {
-        "light": ("#target .chosen", "#heatmap table"),
-        "dark": ("#heatmap table", "#hypotheses table"),
-        "phone": ("#hypotheses table", "#heatmap table"),
-    }
-    seen: list[bool] = []
-
-    def show(page: Page) -> None:
-        view.show(page)
-        seen.extend(page.locator(selector).is_visible() for selector in shown[view.name])
-
-    path = tmp_path / "page.png"
-    take(chromium, f"{served}/?model=spa-eng", "uno dos tres", view._replace(show=show), path)
-    assert seen == [True, False]
-    with Image.open(path) as picture:
-        width, height = picture.size
-        darkness = picture.convert("L").getpixel((0, 0))
-    scale = 2 if view.phone else 1.5
-    assert width == view.width * scale
-    assert (height > view.height * scale) if view.whole else (height == view.height * scale)
-    assert (darkness < 128) == (view.scheme == "dark")

@@ -173,20 +173,6 @@ def test_a_request_under_way_ends_on_the_version_it_began_with(spa):
     assert states(repository) == {2: State.AVAILABLE, 1: State.END}
 
 
-def test_a_version_that_cannot_be_closed_does_not_stop_others(tmp_path):
-    class Sticky(Loaded):
-        def close(self) -> None:
-            raise ZeroDivisionError("cannot close")
-
-    publish(tmp_path / "a", 1)
-    publish(tmp_path / "b", 1)
-    repository = started(tmp_path, load=Sticky)
-    publish(tmp_path / "a", 2)
-    publish(tmp_path / "b", 2)
-    repository.poll()
-    assert states(repository, "a") == states(repository, "b") == {2: State.AVAILABLE, 1: State.END}
-
-
 def test_a_version_that_is_removed_is_replaced_by_the_one_before_until_it_returns(spa):
     publish(spa, 2)
     repository = started(spa.parent)
@@ -201,13 +187,6 @@ def test_a_version_that_is_removed_is_replaced_by_the_one_before_until_it_return
     repository.poll()
     with pytest.raises(StatusError, match=r"Servable not found for request: Latest\(spa\)"):
         answering(repository, "spa")
-
-
-def test_loaded_versions_stay_while_the_folder_cannot_be_read(spa):
-    repository = started(spa, ModelConfig("spa", spa))
-    spa.rename(spa.parent / "away")
-    repository.poll()
-    assert repository.available() == [("spa", 1)]
 
 
 def test_requests_from_many_threads_never_get_a_closed_version(spa):
@@ -241,16 +220,6 @@ def test_loaded_versions_stay_while_the_folder_of_all_models_is_empty(spa, caplo
     publish(spa, 2)
     repository.poll()
     assert repository.available() == [("spa", 2)]
-
-
-def test_the_state_of_an_unloaded_version_is_dropped_after_many_others(spa, monkeypatch):
-    monkeypatch.setattr("serve.models.repository.MAX_ENDED", 3)
-    repository = started(spa.parent)
-    for version in range(2, 6):
-        (spa / str(version - 1)).rename(spa / str(version))
-        repository.poll()
-    found = states(repository)
-    assert found == {2: State.END, 3: State.END, 4: State.END, 5: State.AVAILABLE}
 
 
 # Versions that fail
@@ -321,19 +290,6 @@ def test_polling_goes_on_after_a_poll_that_failed(spa, caplog):
     assert "Polling failed" in caplog.text
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["model", "all models"])
-def test_a_folder_that_cannot_be_read_is_logged_once_until_it_can_be_read_again(spa, caplog, is_there):
-    folder = spa / "models"
-    repository = Repository(lambda: [ModelConfig("m", folder)] if is_there else models_in(folder), load)
-    for _ in range(2):
-        for _ in range(3):
-            repository.poll()
-        folder.mkdir()
-        repository.poll()
-        folder.rmdir()
-    assert len([message for message in caplog.messages if str(folder) in message]) == 2
-
-
 def test_a_defect_is_logged_once_while_every_poll_meets_it(spa, caplog):
     polls, enough = [], threading.Event()
 
@@ -346,13 +302,6 @@ def test_a_defect_is_logged_once_while_every_poll_meets_it(spa, caplog):
     with kept_up_to_date(Repository(configs, load), seconds=0.01):
         assert enough.wait(10)
     assert len(caplog.messages) == 1
-
-
-def test_an_interval_of_0_seconds_switches_polling_off(spa):
-    repository = started(spa.parent)
-    publish(spa, 2)
-    with kept_up_to_date(repository, seconds=0):
-        assert repository.available() == [("spa", 1)]
 
 
 # Labels
