@@ -26,11 +26,8 @@ import numpy as np
 import tyro
 
 from benchmarks.machine import machine
-from benchmarks.sample_alignments import grammar_links
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, words_of_tokens
-from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
-from nmt_keras.corpus.split import split_pairs
 from nmt_keras.evaluation.gold import GoldPair, read_gold
 from nmt_keras.text import normalise_lines
 
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.records import AlignedPair
 
-WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-"""A word or a punctuation mark."""
 ALIGNMENTS = Path(__file__).parents[1] / "docs" / "results" / "alignments"
 
 
@@ -50,8 +45,8 @@ class Settings:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories."""
     gold: str = "spa-eng"
-    """Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the test set of the sample
-    corpus, aligned by its lexicon. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
+    """Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the 393 pairs of the
+    test set of the sample corpus. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
     links: tuple[Path, ...] = ()
     """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
     weights: tuple[Path, ...] = ()
@@ -84,11 +79,8 @@ def main(settings: Settings) -> None:
 
 def gold_pairs(name: str) -> list[GoldPair]:
     """Returns the pairs of "spa-eng", of "sample", or of the file ``name``."""
-    if name != SAMPLE_NAME:
-        return read_gold(ALIGNMENTS / "spa-eng.tsv" if name == "spa-eng" else Path(name))
-    test = split_pairs(sample_pairs(), key_side="target")["test"]
-    words = [[" ".join(WORD.findall(side)) for side in pair] for pair in test]
-    return [GoldPair(source, target, grammar_links(source, target)) for source, target in words]
+    named = ALIGNMENTS / f"{name}.tsv"
+    return read_gold(named if named.exists() else Path(name))
 
 
 def as_written(words: str) -> str:

@@ -13,8 +13,8 @@ from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.corpus.columns import Layout
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, collect, read_parallel, stream_pairs
-from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
+from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
+from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME, sample_pairs
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
 
 DEFAULTS = CorpusConfig()
@@ -48,16 +48,11 @@ def load_corpus(
         options.prepared,
         "Only nmt train supports prepared corpora.",
     )
-    if options.corpus == (SAMPLE_NAME,):
-        layout, pairs = options.of(english_first=True).find((), SAMPLE_NAME), sample_pairs()
-        if layout.source < layout.target:
-            pairs = [Pair(pair.target, pair.source) for pair in pairs]
-        read = Corpus(pairs, ReadReport(len(pairs), numbers=list(range(1, len(pairs) + 1))))
-    else:
-        downloads = not options.corpus and not options.valid
-        files = options.corpus or (_downloaded(options, folder),)
-        read = _read(options, files, options.tables, report, english_first=downloads)
-        layout = read.report.layouts[0] if read.report.layouts else Layout(*options.order)
+    is_sample = options.corpus == (SAMPLE_NAME,)
+    downloads = not options.corpus and not options.valid
+    files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder),)
+    read = _read(options, files, options.tables, report, english_first=is_sample or downloads)
+    layout = read.report.layouts[0] if read.report.layouts else Layout(*options.order)
     # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
     is_table = len(options.corpus) < 2 or options.tables
     key_side: Side = "source" if (layout.source < layout.target) == is_table else "target"

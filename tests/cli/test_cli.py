@@ -744,9 +744,10 @@ def test_a_heatmap_has_the_search_of_the_run_s_recipe(run_folder, tmp_path, answ
 
 
 @pytest.mark.long
-def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(offline, monkeypatch, capfd):
+def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(offline, tmp_path, monkeypatch, capfd):
     small = first_sample_pairs(160, 20)
-    monkeypatch.setattr("nmt_keras.corpus.loading.sample_pairs", lambda: [*small.train, *small.valid, *small.test])
+    sources, targets = sides([*small.train, *small.valid, *small.test])
+    monkeypatch.setattr("nmt_keras.corpus.loading.SAMPLE_FILE", write(tmp_path / "small.tsv", targets, sources))
     monkeypatch.setattr("nmt_keras.cli.demo.SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])

@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.alignment import (
     ALIGNMENTS,
-    WORD,
     Settings,
     as_written,
     gold_pairs,
@@ -17,9 +16,13 @@ from benchmarks.alignment import (
     main,
     word_weights,
 )
+from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.corpus.split import split_pairs
 from nmt_keras.evaluation.gold import read_gold
 from nmt_keras.translation.records import AlignedPair
 
+WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+"""A word or a punctuation mark."""
 GOLD = gold_pairs("spa-eng")
 SAMPLE = gold_pairs("sample")
 SECOND = read_gold(ALIGNMENTS / "spa-eng-second-pass.tsv")
@@ -40,9 +43,10 @@ def test_the_pairs_are_those_that_the_rule_chose():
         assert 4 <= len(re.findall(r"\w+", pair.source)) <= 14
 
 
-def test_every_link_is_between_words_and_is_sure_or_possible_only_once():
-    lines = (ALIGNMENTS / "spa-eng.tsv").read_text("utf-8").splitlines()
-    for pair, line in zip(GOLD, lines, strict=True):
+@pytest.mark.parametrize(("name", "pairs"), [("spa-eng", GOLD), ("sample", SAMPLE)])
+def test_every_link_is_between_words_and_is_sure_or_possible_only_once(name, pairs):
+    lines = (ALIGNMENTS / f"{name}.tsv").read_text("utf-8").splitlines()
+    for pair, line in zip(pairs, lines, strict=True):
         sources, targets = pair.source.split(), pair.target.split()
         assert all(s < len(sources) and t < len(targets) for s, t in pair.links.possible)
         assert len(pair.links.possible) == len(line.split("\t")[2].split())
@@ -54,41 +58,9 @@ def test_the_second_pass_is_of_twenty_of_the_pairs():
     assert set(texts) < {pair[:2] for pair in GOLD}
 
 
-def in_words(pair):
-    """Returns the links as source word, "-" (sure) or "?" (possible), and target word."""
-    source, target = pair.source.split(), pair.target.split()
-    return {f"{source[s]}{'-' if (s, t) in pair.links.sure else '?'}{target[t]}" for s, t in pair.links.possible}
-
-
-@pytest.mark.parametrize(
-    ("sentence", "links"),
-    [
-        ("¿Les gusta tu bicicleta a Ana y Luis?",
-         "¿?? Les?Ana gusta?Do gusta-like tu-your bicicleta-bicycle a?Ana Ana-Ana y-and Luis-Luis ?-?"),
-        ("Estos coches son más bonitos que la bicicleta de Luis.",
-         "Estos-These coches-cars son-are más-more bonitos-beautiful que-than la?bicycle bicicleta-bicycle "
-         "de-Luis's Luis-Luis's .-."),
-        ("Compré cuatro sombreros y te los mandé la semana pasada.",
-         "Compré?I Compré-bought cuatro-four sombreros-hats y-and te?to te-you los-them mandé-sent la?week "
-         "semana-week pasada-last .-."),
-        ("No eres más amable que el niño enfermo.",
-         "No-aren't eres?You eres-aren't más-kinder amable-kinder que-than el-the niño-boy enfermo-sick .-."),
-        ("¿Tienes que hablar con la niña enferma?",
-         "¿?? Tienes?Do Tienes?you Tienes-have que-to hablar-talk con-to la-the niña-girl enferma-sick ?-?"),
-    ],
-)  # fmt: skip
-def test_the_sample_s_words_are_linked_by_the_lexicon_and_the_rules(sentence, links):
-    pair = next(pair for pair in SAMPLE if as_written(pair.source) == sentence)
-    assert in_words(pair) == set(links.split())
-
-
-def test_all_words_of_the_sample_have_links_but_those_without_a_counterpart():
-    assert len(SAMPLE) == 393
-    for pair in SAMPLE:
-        source, target = pair.source.split(), pair.target.split()
-        linked = [{link[side] for link in pair.links.possible} for side in (0, 1)]
-        assert {word for s, word in enumerate(source) if s not in linked[0]} <= {"tan", ","}
-        assert linked[1] == set(range(len(target)))
+def test_the_sample_s_pairs_are_its_test_set():
+    test = split_pairs(sample_pairs(), key_side="target")["test"]
+    assert [tuple(map(as_written, pair[:2])) for pair in SAMPLE] == [tuple(pair) for pair in test]
 
 
 def test_weights_of_pieces_are_summed_over_source_words_and_averaged_over_target_words():
