@@ -52,15 +52,16 @@ class Console:
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
         """Shows the progress of training. ``row`` is the last row of the log."""
-        from nmt_keras.training import describe, describe_figures
+        from nmt_keras.training import describe
 
         terminal, self.has_shown_updates = sys.stderr.isatty(), True
         if self._bar is None:
-            self._bar = self._tqdm(disable=not terminal, initial=step - 1, total=total, unit="step", dynamic_ncols=True)
-        if row.get("step") == step:
-            self._bar.set_postfix_str(describe_figures(row), refresh=False)
-            if not terminal:
-                self.say(describe(row, total))
+            parts = "{desc} |{bar}| {percentage:.0f}%"
+            self._bar = self._tqdm(disable=not terminal, initial=step - 1, bar_format=parts, dynamic_ncols=True)
+        progress = describe(step, total, row)
+        self._bar.set_description_str(progress, refresh=False)
+        if row.get("step") == step and not terminal:
+            self.say(progress)
         self._bar.total = total  # changes if the training time is in minutes: the speed determines the steps
         self._bar.update()
 

@@ -1,11 +1,12 @@
-"""``nmt export``, ``nmt average`` and ``nmt shortlist``: commands that process a trained run."""
+"""``nmt runs``, ``nmt export``, ``nmt average`` and ``nmt shortlist``: commands that process trained runs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
@@ -13,12 +14,53 @@ from nmt_keras.cli.command import Command, Flag, SearchCommand, load_translator
 from nmt_keras.cli.console import Console
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.files import read_json
-from nmt_keras.runs.directory import CORPUS, SHORTLIST, read_recipe
+from nmt_keras.runs.directory import CORPUS, LOG, RECIPE, SCORES, SHORTLIST, read_recipe
 from nmt_keras.runs.origin import read_origin, require_corpus
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair
     from nmt_keras.corpus.shards import PreparedCorpus
+
+
+@dataclass(frozen=True)
+class Runs(Command):
+    """List the runs in a folder and its subfolders: minutes of training, BLEU, recipe and path.
+
+    BLEU is that of the last evaluation of the test or validation set. Before an evaluation, it is the highest BLEU of
+    the sample that training translates.
+    """
+
+    computes: ClassVar[bool] = False
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")] = Path("runs")
+    """Folder of the runs."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints a line for each run."""
+        runs = sorted(path.parent for path in self.folder.rglob(RECIPE))
+        hint = "Pass the folder of your runs, or train one: nmt train."
+        require(bool(runs), "FOLDER", "a folder with a run", str(self.folder), hint)
+        print(f"{'minutes':>7} {'BLEU':>6} {'set':6} {'recipe':24} run")
+        for run in runs:
+            try:
+                minutes, score, part = _progress(run)
+                print(f"{minutes:>7} {score:>6} {part:6} {read_recipe(run).name:24} {run}")
+            except (OSError, ValueError) as error:
+                console.say(f"{run} is skipped: {error}")
+
+
+def _progress(run: Path) -> tuple[str, str, str]:
+    """Returns the minutes of a run's training, its BLEU, and the set of the BLEU. They are "-" if not recorded.
+
+    The log is read without ``read_log``, which imports TensorFlow.
+    """
+    lines = (run / LOG).read_text("utf-8").split("\n")[:-1] if (run / LOG).exists() else []
+    rows = [row for row in map(json.loads, lines) if "valid_bleu" in row]
+    minutes = f"{rows[-1]['seconds'] / 60:.1f}" if rows and "seconds" in rows[-1] else "-"
+    scores = read_json(run / SCORES) if (run / SCORES).exists() else {}
+    for part in ("test", "valid"):
+        if part in scores:
+            return minutes, f"{scores[part]['bleu']:.2f}", part
+    return (minutes, f"{max(row['valid_bleu'] for row in rows):.2f}", "sample") if rows else (minutes, "-", "-")
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ class TrainConfig:
     """Number of steps in which the learning rate grows linearly to its peak."""
     decay: Literal["constant", "cosine", "linear", "inverse-sqrt", "halving", "plateau"] = "cosine"
     """Schedule of the learning rate after the warm-up. "cosine" and "linear" end at 0. "inverse-sqrt" falls as
-    1 / sqrt(step). "plateau" lowers the rate after validations without a better loss."""
+    1 / sqrt(step). "plateau" lowers the rate after validations without a better score."""
     plateau_factor: float = 0.5
-    """Factor applied to the learning rate after each validation without a better loss. Decay "plateau" only."""
+    """Factor applied to the learning rate after each validation without a better score. Decay "plateau" only."""
     halve_from: float = 0.5
     """Position of the first halving, as a share of the steps after the warm-up, in [0, 1]. Decay "halving" only."""
     halve_every: float = 0.1
@@ -98,7 +98,10 @@ class TrainConfig:
     max_skipped: int = 10
     """Number of consecutive non-finite updates after which training stops. Such updates are skipped."""
     patience: int = 3
-    """Number of consecutive validations without a better loss after which training stops early."""
+    """Number of consecutive validations without a better score after which training stops early."""
+    select_by: Literal["loss", "bleu"] = "loss"
+    """Score that selects the best checkpoint, stops training early and lowers the rate of decay "plateau". "loss":
+    lowest validation loss. "bleu": highest BLEU of ``validation_sentences``."""
     log_every: int = 50
     """Number of steps between two rows of the training log."""
     seed: int = 1

@@ -4,7 +4,7 @@
    learning-rate schedule, and stops early. There is one pilot per candidate rate, and the rate with the lowest
    validation loss is chosen. This pilot is later continued as the run with the first seed.
 2. Each system is trained with several seeds, always for the same number of updates, without early stopping.
-3. The checkpoint with the lowest validation loss is scored on the test set.
+3. The best checkpoint (``TrainConfig.select_by``) is scored on the test set.
 
 Pilots and runs are limited by updates, not by time, so a busy machine does not change the metrics. A stopped study can
 be resumed: existing results are kept, and a stopped run continues from its last checkpoint.

@@ -28,7 +28,7 @@ from nmt_keras.training.checkpoints import (
     save_weights,
 )
 from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_chief, is_first_worker
-from nmt_keras.training.log import Log, describe, describe_figures, read_log
+from nmt_keras.training.log import Log, describe, read_log
 from nmt_keras.training.signals import Interrupted
 from nmt_keras.training.trainer import Callback, ProgressCallback, Trainer
 from nmt_keras.training.updater import Metrics, Updater, batch_loss
@@ -48,7 +48,6 @@ __all__ = [
     "batch_loss",
     "copy_best",
     "describe",
-    "describe_figures",
     "find_strategy",
     "identify_best",
     "is_chief",

@@ -55,7 +55,7 @@ class Progress(tf.Module):
         self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training, the first compilation included
         self.compilation = tf.Variable(0.0, dtype=tf.float64)  # seconds before the first update
         self.validation_seconds = tf.Variable(0.0, dtype=tf.float64)  # of the longest validation
-        self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
+        self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token, or -BLEU
         self.stale = tf.Variable(0, dtype=tf.int64)  # validations since the best one
         self.validated = tf.Variable(0, dtype=tf.int64)  # step of the last validation
         self.validations = tf.Variable(0, dtype=tf.int64)  # number of validations that are no longer due
@@ -76,13 +76,13 @@ class Progress(tf.Module):
         self.pool.assign(seen.pool)
         self.batch.assign(seen.batch + 1)
 
-    def judge(self, loss: float, config: TrainConfig, *, last: bool) -> bool:
-        """Records a validation's loss, in nats per token. Returns ``True`` if it is the best so far.
+    def judge(self, cost: float, config: TrainConfig, *, last: bool) -> bool:
+        """Records a validation's loss in nats per token, or -BLEU. Returns ``True`` if it is the lowest so far.
 
-        Sets ``finished`` after the last validation, or after ``config.patience`` validations without a better loss.
+        Sets ``finished`` after the last validation, or after ``config.patience`` validations without a lower cost.
         """
-        better = loss < float(self.best)
-        self.best.assign(min(float(self.best), loss))
+        better = cost < float(self.best)
+        self.best.assign(min(float(self.best), cost))
         self.stale.assign(0 if better else self.stale + 1)
         if not better and config.decay == "plateau":
             self.reductions.assign_add(1)

@@ -121,18 +121,18 @@ class LogInterval:
         }
 
 
-def describe(row: Mapping[str, float], total_steps: int) -> str:
-    """Formats a training row as a line: loss, perplexity, speed, padding, rate, time left, skipped updates."""
-    return f"step {row['step']:,.0f} of {total_steps:,}: {describe_figures(row)}"
+def describe(step: int, total_steps: int, row: Mapping[str, float]) -> str:
+    """Returns the progress of training in at most 80 columns: step, loss, speed and time left.
 
-
-def describe_figures(row: Mapping[str, float]) -> str:
-    """Returns the line of ``describe`` without the step."""
-    loss = f"loss {row['loss']:.3f} nats/token, perplexity {row['perplexity']:,.1f}, " if "loss" in row else "no loss, "
-    skipped = f", {row['skipped']:.0f} non-finite updates skipped" if row["skipped"] else ""
+    Args:
+        step: Number of updates so far.
+        total_steps: Number of updates of the training.
+        row: Last training row of the log; empty if there is none.
+    """
+    position = f"step {step:,} of {total_steps:,}"
+    if not row:
+        return position
+    loss = f"loss {row['loss']:.3f}" if "loss" in row else "no finite loss"
     minutes = row["seconds_left"] / 60.0
     left = f"{minutes:.1f} min" if minutes < 90.0 else f"{minutes / 60.0:.1f} h"
-    return (
-        f"{loss}{row['tokens_per_s']:,.0f} target tokens/s, {row['padding']:.0%} padding, "
-        f"rate {row['learning_rate']:.2e}, {left} left{skipped}"
-    )
+    return f"{position}: {loss}, {row['tokens_per_s']:,.0f} tokens/s, {left} left"

@@ -71,7 +71,8 @@ class Trainer:
         batches: Batches of the training set.
         checkpoints: Checkpoints of the run. Their folder may be empty.
         log_path: Path of ``log.jsonl``.
-        validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token.
+        validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token, and
+            ``valid_bleu`` if ``TrainConfig.select_by`` is "bleu".
         report: Function that receives progress messages.
         callbacks: Additional callbacks.
         previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
@@ -320,12 +321,14 @@ class Trainer:
             if scores is not None and self.stop_signal is None:
                 self.validation_seconds = max(self.validation_seconds, time.perf_counter() - began)
                 self.share = self._share()
-                self.log({"step": self.step, "epoch": self.position.epoch, **scores})
+                seconds = round(self._elapsed(), 1)
+                self.log({"step": self.step, "epoch": self.position.epoch, "seconds": seconds, **scores})
                 described = ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
                 self.report(f"step {self.step}: {described}")
                 self.validated, self.validations = self.step, self._validations()
-                loss = self.updater.replicas.mean_over_processes(scores["valid_loss"])
-                if progress.judge(loss, self.config, last=self.share == 1.0):
+                cost = scores["valid_loss"] if self.config.select_by == "loss" else -scores["valid_bleu"]
+                cost = self.updater.replicas.mean_over_processes(cost)
+                if progress.judge(cost, self.config, last=self.share == 1.0):
                     self.save("best")
         self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
         self.interval.began += time.perf_counter() - began

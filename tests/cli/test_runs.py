@@ -108,6 +108,32 @@ def test_averaging_refuses_too_many_checkpoints_and_a_folder_that_holds_a_run(ru
         assert "nother process" in fails(f"average {run} --to {tmp_path / 'trained'}")
 
 
+# The list of runs
+
+
+def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, fails):
+    for name in ("new", "group/scored", "group/damaged"):
+        shutil.copytree(run, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
+    (tmp_path / "new" / "log.jsonl").unlink()
+    scores = {"valid": {"bleu": 7.0}, "test": {"bleu": 12.5}}
+    (tmp_path / "group" / "scored" / "scores.json").write_text(json.dumps(scores))
+    (tmp_path / "group" / "scored" / "log.jsonl").write_text(
+        '{"step": 2, "valid_loss": 3.0, "valid_bleu": 9.0, "seconds": 60.0}\n'
+        '{"step": 4, "valid_loss": 4.0, "valid_bleu": 8.0, "seconds": 90.0}\n{"step": '
+    )
+    (tmp_path / "group" / "damaged" / "recipe.json").write_text("{")
+    shown = nmt(f"runs {tmp_path}")
+    head, scored, new = shown.out.splitlines()
+    assert head.split() == ["minutes", "BLEU", "set", "recipe", "run"]
+    assert scored.split() == ["1.5", "12.50", "test", "tiny", str(tmp_path / "group" / "scored")]
+    assert new.split() == ["-", "-", "-", "tiny", str(tmp_path / "new")]
+    assert f"{tmp_path / 'group' / 'damaged'} is skipped: " in shown.err
+    (tmp_path / "group" / "scored" / "scores.json").unlink()
+    assert nmt(f"runs {tmp_path / 'group'}").out.splitlines()[1].split()[:3] == ["1.5", "9.00", "sample"]
+    assert nmt(f"runs {run}").out.splitlines()[1].split()[2:] == ["sample", "tiny", str(run)]
+    assert "FOLDER: expected a folder with a run" in fails(f"runs {tmp_path / 'none'}")
+
+
 # Shortlists
 
 

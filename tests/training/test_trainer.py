@@ -378,6 +378,20 @@ def test_a_run_ends_when_validation_stops_improving_and_keeps_the_best(batches, 
     assert Run(batches, tmp_path, settings)().shown == []
 
 
+class Scored(Run):
+    """A run whose losses are its BLEU, so that the lowest loss is the lowest BLEU."""
+
+    def validate(self):
+        return {**(scores := super().validate()), "valid_bleu": scores["valid_loss"]}
+
+
+def test_bleu_selects_the_best_checkpoint_and_stops_training_on_request(batches, tmp_path):
+    settings = config(validations=10, patience=2, select_by="bleu")
+    run = Scored(batches, tmp_path, settings, losses=[3.0, 2.0, 5.0, 1.0, 5.0])()
+    assert run.validated == [2, 4, 6, 8, 10]
+    assert load_weights(Bigram(), tmp_path / "checkpoints").step == 6
+
+
 def test_patience_is_counted_across_a_stop(batches, tmp_path):
     settings = config(validations=10, patience=2)
     with pytest.raises(Interrupted):
