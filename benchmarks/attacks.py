@@ -30,7 +30,6 @@ import random
 import re
 import resource
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -44,15 +43,14 @@ import tyro
 
 from benchmarks.machine import machine
 from benchmarks.serve_load import (
-    BOMB,
-    KINDS,
+    PERCENTILES,
     SENTENCES,
-    Parts,
     Report,
     Server,
+    bodies,
+    cell_of_percentiles,
     percentiles,
     predict_path,
-    request,
     started,
 )
 from serve.client import Client, Retry
@@ -68,6 +66,189 @@ class Target(NamedTuple):
     host: str
     port: int
     model: str
+
+
+# Invalid requests: each function returns the pieces to send one after the other, with pauses between them
+
+
+class Parts(NamedTuple):
+    """Pieces of a request."""
+
+    pieces: list[bytes]
+    pause: float = 0.0
+    """Pause after each piece, in seconds."""
+    reads: bool = True
+    """If ``True``, the client waits for the answer."""
+
+
+def request(body: bytes, path: str, *headers: str, method: str = "POST") -> bytes:
+    """Returns a request with ``body`` that closes its connection."""
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
+    return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
+
+
+def random_bytes(rng: random.Random, model: str) -> Parts:
+    return Parts([rng.randbytes(rng.randrange(1, 2000)) + b"\r\n\r\n"])
+
+
+def random_body(rng: random.Random, model: str) -> Parts:
+    return Parts([request(rng.randbytes(rng.randrange(3000)), predict_path(model))])
+
+
+def mutated_body(rng: random.Random, model: str) -> Parts:
+    body = bytearray(bodies("serving_default", SENTENCES, rng.randrange(1, 8))[0])
+    for _ in range(rng.randrange(1, 6)):
+        body[rng.randrange(len(body))] = rng.randrange(256)
+    return Parts([request(bytes(body), predict_path(model))])
+
+
+def truncated_json(rng: random.Random, model: str) -> Parts:
+    body = bodies("serving_default", SENTENCES, 8)[0]
+    return Parts([request(body[: rng.randrange(len(body))], predict_path(model))])
+
+
+def deep_nesting(rng: random.Random, model: str) -> Parts:
+    depth = rng.choice([60, 64, 65, 100, 1000, 200_000])
+    opening, closing = rng.choice([("[", "]"), ('{"inputs":', "}"), ('{"a":[', "]}")])
+    inner = opening * depth + "1" + closing * rng.choice([depth, 0])
+    return Parts([request(f'{{"instances": {inner}}}'.encode(), predict_path(model))])
+
+
+def huge_numbers(rng: random.Random, model: str) -> Parts:
+    digits = "9" * rng.choice([1, 19, 20, 400, 5000, 100_000])
+    number = rng.choice(
+        [digits, f"-{digits}", f"1e{digits}", f"0.{digits}", f"1{digits}e-{digits}", "NaN", "-Infinity"]
+    )
+    return Parts([request(f'{{"{rng.choice(["instances", "inputs"])}": [{number}]}}'.encode(), predict_path(model))])
+
+
+def wrong_shapes(rng: random.Random, model: str) -> Parts:
+    values: list[Any] = ["a", [], [[]], [["a"]], [["a"], "b"], ["a", ["b"]], [["a", "b"], ["c"]], [[[[[["a"]]]]]], {}]
+    document = {rng.choice(["instances", "inputs"]): rng.choice(values)}
+    return Parts([request(json.dumps(document).encode(), predict_path(model))])
+
+
+def wrong_types(rng: random.Random, model: str) -> Parts:
+    values: list[Any] = [
+        None,
+        True,
+        1,
+        1.5,
+        "",
+        "\0",
+        "\U0010ffff",
+        {"b64": "A"},
+        {"b64": 1},
+        {"text": 1},
+        {"x": "a"},
+        [],
+    ]
+    row = [rng.choice(values) for _ in range(rng.randrange(1, 4))]
+    document: dict[str, Any] = {rng.choice(["instances", "inputs", "examples", "x"]): rng.choice([row, *values])}
+    if rng.random() < 0.3:
+        document["signature_name"] = rng.choice(["", "x", 1, None, [], "align", "__saved_model_init_op"])
+    method = rng.choice(["predict", "predict", "classify", "regress"])
+    return Parts([request(json.dumps(document).encode(), f"/v1/models/{model}:{method}")])
+
+
+def odd_strings(rng: random.Random, model: str) -> Parts:
+    strings = [
+        b"\\ud800",
+        b"\\udc00\\ud800",
+        b"\xff\xfe",
+        b"\xed\xa0\x80",
+        b"\\u0000",
+        b"\x00",
+        b"\\x",
+        b"a" * 70_000,
+        b"a b " * 9000,
+    ]
+    body = b'{"instances": ["' + b"".join(rng.choices(strings, k=rng.randrange(1, 3))) + b'"]}'
+    return Parts([request(body, predict_path(model))])
+
+
+def large_batches(rng: random.Random, model: str) -> Parts:
+    rows = rng.choice([257, 10_000, 500_000])
+    return Parts([request(b'{"instances": [' + b'"",' * rows + b'""]}', predict_path(model))])
+
+
+def equal_keys(rng: random.Random, model: str) -> Parts:
+    body = b'{"inputs": 1, "inputs": ["a"], "instances": [{"text": "a", "text": 1}], "instances": 2}'
+    return Parts([request(body[: rng.choice([len(body), 36])], predict_path(model))])
+
+
+def packed(rng: random.Random, model: str) -> Parts:
+    whole = gzip.compress(bodies("serving_default", SENTENCES, 1)[0])
+    body = BOMB if rng.random() < 0.02 else rng.choice([whole[:-9], whole[:4], b"plain", whole + whole, b""])
+    return Parts([request(body, predict_path(model), "Content-Encoding: gzip")])
+
+
+def odd_paths(rng: random.Random, model: str) -> Parts:
+    names = [
+        "",
+        "%00",
+        "%ff",
+        "%2e%2e%2f",
+        "a" * 60_000,
+        "%",
+        "..",
+        f"{model}/versions/{'9' * 30}",
+        f"{model}/labels/%ff",
+    ]
+    ends = ["", ":predict", "/metadata", ":classify", "/", "?a=1", "#a", ":Predict", "/versions/1:predict"]
+    path = f"/v1/models/{rng.choice(names)}{rng.choice(ends)}"
+    return Parts(
+        [request(b"{}", path, method=rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "X"]))]
+    )
+
+
+def odd_framing(rng: random.Random, model: str) -> Parts:
+    start = f"POST {predict_path(model)} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
+    frames = [
+        b"Content-Length: -1\r\n\r\n{}",
+        b"Content-Length: 99999999999999999999\r\n\r\n{}",
+        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}",
+        b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"Transfer-Encoding: gzip\r\n\r\n",
+        b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+        b": \r\n\r\n",
+    ]
+    return Parts([start + rng.choice(frames)], reads=False)
+
+
+def aborted(rng: random.Random, model: str) -> Parts:
+    whole = request(bodies("serving_default", SENTENCES, 1)[0], predict_path(model))
+    return Parts([whole[: rng.randrange(len(whole) + 1)]], reads=False)
+
+
+KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (
+    random_bytes,
+    random_body,
+    mutated_body,
+    truncated_json,
+    deep_nesting,
+    huge_numbers,
+    wrong_shapes,
+    wrong_types,
+    odd_strings,
+    large_batches,
+    equal_keys,
+    packed,
+    odd_paths,
+    odd_framing,
+    aborted,
+)
+
+BOMB = gzip.compress(b" " * 150_000_000, 9)
+"""A body of 150 kB that unpacks to 150 MB, more than ``--max-body-bytes`` allows."""
 
 
 # Attacks. One call is one round. It returns the status of the answer, or what happened instead.
@@ -463,6 +644,7 @@ class Settings:
             "before": before,
             "after": after,
             "log_bytes": len(log),
+            "load_after": os.getloadavg()[0],
         }
         promises = {
             "the server died": server.is_alive(),
@@ -475,7 +657,7 @@ class Settings:
             if max(client.seconds, default=float("inf")) > self.bound:
                 broken.append(f"{client.name}: a request took longer than {self.bound:g} s")
         broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
-        return Report(result, broken)
+        return Report(result, broken, shown(result))
 
     def _fill_caches(self, url: str) -> None:
         """Sends batches of many shapes, because oneDNN keeps compiled operations for each shape, up to a limit.
@@ -508,16 +690,43 @@ class Settings:
             seen.append(server.descriptors())
 
 
+def shown(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
+    """Returns the documentation's tables of honest clients and of attacks, and a paragraph on the server."""
+    clients = [
+        {
+            "honest client": name,
+            "requests": one["requests"],
+            "sent again": one["repeated"],
+            "failed": sum(one["failures"].values()),
+            PERCENTILES: cell_of_percentiles(one),
+            "longest, s": round(one["longest_ms"] / 1000, 1),
+        }
+        for name, one in result["honest"].items()
+    ]
+    attacked = [
+        {
+            "attack": name.replace("_", " "),
+            "rounds": sum(outcomes.values()),
+            "answers": ", ".join(f"{outcome} ({count:,})" for outcome, count in outcomes.items()),
+        }
+        for name, outcomes in result["rounds"].items()
+    ]
+    before, after = result["before"], result["after"]
+    growth = 100 * (after["megabytes"] / before["megabytes"] - 1)
+    return (
+        clients,
+        attacked,
+        f"Memory: {before['megabytes']:.0f} MB before, {after['megabytes']:.0f} MB after ({growth:+.1f} %). Open "
+        f"descriptors: {before['descriptors']} before, {after['descriptors']} after. Load average of the machine "
+        f"after: {result['load_after']:.1f}.",
+    )
+
+
 def main() -> None:
     """Reads the command line, runs the attacks and prints the report."""
     attacks = tyro.cli(Settings, prog="python -m benchmarks.attacks", description=__doc__)
     facts = machine(("tensorflow", "starlette", "uvicorn", "h11"))
-    report = attacks.measure()
-    facts["load_after"] = os.getloadavg()[0]
-    head = {"benchmark": "attacks", "command": " ".join(["python -m benchmarks.attacks", *sys.argv[1:]])}
-    print(json.dumps({**head, **facts, **report.result, "broken": report.broken}, indent=1))
-    if report.broken:
-        raise SystemExit(1)
+    attacks.measure().print(facts)
 
 
 if __name__ == "__main__":

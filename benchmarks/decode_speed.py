@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from benchmarks.machine import machine
+from benchmarks.machine import machine, print_result
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config.model import CellName
@@ -99,9 +99,28 @@ def main(settings: Settings) -> None:
         "parameters": sum(variable.shape.num_elements() for variable in network.trainable_variables),
         "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
     }
-    command = " ".join(["python -m benchmarks.decode_speed", *sys.argv[1:]])
-    found = {"model": model, "sentences": len(sentences), "results": results, "export": exported(translator)}
-    print(json.dumps({**before, "command": command, **found}, indent=2))
+    exports = exported(translator)
+    told = (
+        f"{model['decoder_units']} units, {model['target_vocabulary']:,} target tokens in the vocabulary, "
+        f"{model['parameters']:,} parameters; {len(sentences):,} sentences."
+    )
+    sizes = {"megabytes": "size, MB", "seconds_to_export": "to export, s", "seconds_to_load": "to load, s"}
+    rows = [{"export": name, **{sizes[key]: value for key, value in one.items()}} for name, one in exports.items()]
+    found = {"model": model, "sentences": len(sentences), "results": results, "export": exports}
+    print_result(before, found, told, list(map(search_row, results)), rows)
+
+
+def search_row(result: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row of the documentation's table of searches."""
+    name = "greedy" if result["beam"] == 1 else f"beam {result['beam']}"
+    alone = result["single_sentence_ms"]
+    return {
+        "search": f"{name}, shortlist {result['shortlist']}" if result.get("shortlist") else name,
+        **({"BLEU": result["bleu"]} if "bleu" in result else {}),
+        "sentences/s in batches": round(result["sentences_per_s"]["median"]),
+        "one sentence alone, median, ms": round(alone["median"], 1),
+        "95th percentile, ms": round(alone["p95"], 1),
+    }
 
 
 def read_sentences(settings: Settings) -> list[str]:
@@ -204,20 +223,24 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
-    """Returns the milliseconds of each sentence in the exported model, for every repetition.
-
-    They are measured in a separate process, because this process limits the threads of each batch. A server does not.
-    """
+    """Returns the milliseconds of each sentence in the exported model, for every repetition."""
     from nmt_keras.export import export
 
     with tempfile.TemporaryDirectory() as folder:
-        version = export(translator, Path(folder))
-        options = ["--version", str(version), "--repeats", str(settings.repeats)]
-        command = [sys.executable, "-m", "benchmarks.decode_speed", *options]
-        done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True, check=False)
+        return in_own_process(export(translator, Path(folder)), sentences, settings.repeats)
+
+
+def in_own_process(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:
+    """Measures the milliseconds of each sentence in an exported model, for every repetition.
+
+    They are measured in a separate process, because this process limits the threads of each batch. A server does not.
+    """
+    command = [sys.executable, "-m", "benchmarks.decode_speed", "--version", str(version), "--repeats", str(repeats)]
+    done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"decode_speed: {' '.join(command)} failed:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout)
+    milliseconds: list[list[float]] = json.loads(done.stdout)
+    return milliseconds
 
 
 def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:

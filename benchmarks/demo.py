@@ -27,7 +27,7 @@ from typing import Any
 
 import tyro
 
-from benchmarks.machine import machine
+from benchmarks.machine import machine, print_result
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,9 +72,27 @@ def main(settings: Settings) -> None:
         (run,) = (Path(folder) / "runs").iterdir()
         found = result_of(run, "".join(said))
     kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    command_line = " ".join(["python -m benchmarks.demo", *sys.argv[1:]])
-    whole = {"command_minutes": round(seconds / 60.0, 2), "peak_megabytes": round(kilobytes / 1024)}
-    print(json.dumps({**before, "command": command_line, **found, **whole}, indent=2, ensure_ascii=False))
+    found |= {"command_minutes": round(seconds / 60.0, 2), "peak_megabytes": round(kilobytes / 1024)}
+    print_result(before, found, shown(found))
+
+
+def shown(found: dict[str, Any]) -> list[dict[str, str]]:
+    """Returns the table of the results."""
+    test = found["test"]
+    rows = {
+        "test BLEU / chrF (greedy, raw, cased)": f"{test['bleu']:.2f} / {test['chrf']:.2f}",
+        "test sentences translated exactly": f"{test['exact']:.1f} %",
+        "updates (epochs)": f"{test['step']:,} ({found['epochs']:.1f})",
+        "target tokens per second (median of the log's rows)": f"{found['tokens_per_s']:,}",
+        "padding": f"{100.0 * found['padding']:.0f} %",
+        "length buckets": f"{found['shapes']}",
+        "compilation": f"{found['compile_s']:.0f} s",
+        "peak memory of the process": f"{found['peak_megabytes']:,} MB",
+        "training / whole command, without installation": (
+            f"{found['training_minutes']:.1f} min / {found['command_minutes']:.1f} min"
+        ),
+    }
+    return [{"": name, "result": value} for name, value in rows.items()]
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:
@@ -92,11 +110,11 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
         "shapes": len(compiled),
         "compile_s": round(sum(compiled), 1),
         "training_minutes": float(minutes),
-        "said": shown(said.splitlines()),
+        "said": excerpt(said.splitlines()),
     }
 
 
-def shown(lines: list[str]) -> list[str]:
+def excerpt(lines: list[str]) -> list[str]:
     """Returns the demo's output lines with test scores, five sentences, the request's body and the answer."""
     begin = max(i for i, line in enumerate(lines) if line.startswith("test: BLEU"))
     end, last = (next(i for i, line in enumerate(lines) if line.startswith(step)) for step in ("[4/", "[6/"))

@@ -233,7 +233,8 @@ class Report:
 
     def _write(self) -> None:
         whole = {**self.head, "seconds": round(time.monotonic() - self.began), "parts": self.parts}
-        write_whole(self.path, json.dumps({**whole, "fastest": fastest(self.parts)}, indent=2) + "\n")
+        told = {"fastest": fastest(self.parts), "shown": [] if self.head.get("dry", True) else shown(self.parts)}
+        write_whole(self.path, json.dumps({**whole, **told}, indent=2) + "\n")
 
     def summary(self) -> str:
         """Returns lines with the failed parts, the differing results and the fastest executions."""
@@ -257,6 +258,50 @@ def fastest(parts: dict[str, Result]) -> dict[str, str]:
                 what = f"{result['system']}, {result['precision']}"
                 rates.setdefault(what, {})[result["execution"]] = result["target_tokens_per_s"]
     return {what: max(found, key=lambda one: found[one]) for what, found in rates.items() if len(found) > 1}
+
+
+def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
+    """Returns paragraphs and tables of parity, training, search, export and failed parts; nothing without a GPU."""
+    results = [result for part in parts.values() for result in part["results"]]
+    device = next(iter(parts["device"]["results"]), {"gpu": None})
+    if device["gpu"] is None:
+        return []
+    compared = [result for result in results if "gradient_difference" in result]
+    largest = max((result["gradient_difference"] for result in compared), default=0.0)
+    told: list[str | list[Result]] = [
+        f"{device['gpu']}, driver {device['driver']}, CUDA {device['cuda']}, cuDNN {device['cudnn']}. Loss and "
+        f"gradients equal those on the CPU in {sum(result['passed'] for result in compared)} of {len(compared)} "
+        f"comparisons. The largest difference between gradients is {largest:.1e}."
+    ]
+    columns = {
+        "system": "training",
+        "execution": "execution",
+        "precision": "precision",
+        "target_tokens_per_s": "tokens/s",
+        "peak_megabytes": "peak memory, MB",
+        "compile_s": "compilation, s",
+    }
+    trained = [result for result in results if "target_tokens_per_s" in result]
+    searches = [
+        {
+            "search": "greedy" if row["beam"] == 1 else f"beam {row['beam']}",
+            "device": where,
+            "sentences/s": round(row["sentences_per_s"]["median"]),
+            "one sentence alone, median, ms": round(row["single_sentence_ms"]["median"], 1),
+        }
+        for part, where in (("decode", "GPU"), ("decode-cpu", "CPU"))
+        for row in parts.get(part, {"results": []})["results"]
+    ]
+    tables = [[{title: row[key] for key, title in columns.items()} for row in trained], searches]
+    told += [table for table in tables if table]
+    for row in parts.get("export", {"results": []})["results"]:
+        told.append(
+            f"Exported on the GPU, run on a CPU: {row['equal_translations']} of {row['translations']} translations "
+            f"equal; the largest difference is {row['largest_difference_in_nats']:.1e} nats."
+        )
+    errors = {name: part["error"] for name, part in parts.items() if part["error"]}
+    failed = [f"{name} ({error})" if "stopped" in error else name for name, error in errors.items()]
+    return told + ([f"Failed checks: {', '.join(failed)}."] if failed else [])
 
 
 def run_part(name: str, settings: Settings, report: Report, deadline: float) -> None:

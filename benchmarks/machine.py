@@ -1,10 +1,12 @@
-"""Description of the machine, date and library versions of a measurement."""
+"""Description of the machine, date and library versions of a measurement, and its printed result."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +23,21 @@ def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras"
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in libraries},
     }
+
+
+def print_result(
+    before: Mapping[str, Any], found: Mapping[str, Any], *shown: str | Sequence[Mapping[str, Any]]
+) -> None:
+    """Prints a result as JSON.
+
+    Args:
+        before: The machine before the measurement.
+        found: Fields of the result.
+        shown: Paragraphs and tables for the documentation. ``benchmarks.measured`` describes them.
+    """
+    module = sys.modules["__main__"].__spec__
+    command = " ".join([f"python -m {module.name if module else sys.argv[0]}", *sys.argv[1:]])
+    print(json.dumps({**before, "command": command, **found, "shown": shown}, indent=2, ensure_ascii=False))
 
 
 def processor() -> str:

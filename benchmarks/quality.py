@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 import tyro
 
-from benchmarks.machine import machine
+from benchmarks.machine import machine, print_result
 from benchmarks.results import with_fields
 from nmt_keras.config import Recipe
 from nmt_keras.recipes import find_recipe
@@ -65,7 +65,8 @@ PLANS: dict[str, dict[str, Any]] = {
     },
 }
 """Options that differ from the recipe ``RECIPE``, by plan."""
-BEAM = ["--search.beam-size", "5"]
+PARTS = ("valid", "test")
+SEARCHES = {"greedy": [], "beam 5": ["--search.beam-size", "5"]}
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,31 @@ def main(settings: Settings) -> None:
         if not machine_of(run).exists():
             raise SystemExit(f"quality: {machine_of(run)} is missing. It describes the machine. Pass another --run.")
         results = [result_of(each) for each in runs]
-        found = results[0] if len(runs) == 1 else {"members": results, "bleu": bleu(runs)}
+        found: dict[str, Any] = results[0] if len(runs) == 1 else {"members": results, "bleu": bleu(runs)}
         before = json.loads(machine_of(run).read_text(encoding="utf-8"))
-    command = " ".join(["python -m benchmarks.quality", *sys.argv[1:]])
-    print(json.dumps({**before, "command": command, "recipe": RECIPE, "plan": plan, **found}, indent=2))
+    print_result(before, {"recipe": RECIPE, "plan": plan, **found}, *shown(results, found["bleu"], plan))
+
+
+def shown(
+    runs: Sequence[dict[str, Any]], bleu: dict[str, Any], plan: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str]:
+    """Returns the table of BLEU by part, system and search, and a paragraph on the training of each run."""
+    alone = {f"seed {run['seed']}": run["bleu"] for run in runs}
+    systems = {**alone, "ensemble": bleu} if len(runs) > 1 else {"BLEU": bleu}
+    table = [
+        {"": f"{part}, {name}", **{search: found[f"{part}, {search}"]["bleu"] for search in SEARCHES}}
+        for part in PARTS
+        for name, found in systems.items()
+    ]
+    trained = [
+        (f"Seed {run['seed']}: " if len(runs) > 1 else "")
+        + f"{run['training_minutes']} minutes of training, including "
+        f"{run['compile_s']:.0f} s of compilation: {run['updates']:,} updates, {run['epochs']} epochs, "
+        f"{run['target_tokens_per_s']:,} target tokens/s."
+        for run in runs
+    ]
+    options = ", ".join(f"`--{name} {value}`" for name, value in plan.items())
+    return table, f"{' '.join(trained)} `{RECIPE}` with {options}."
 
 
 def plan_recipe(plan: str) -> Recipe:
@@ -196,8 +218,8 @@ def bleu(runs: Sequence[Path]) -> dict[str, Any]:
     system = [first, *(["--ensemble", *others] if others else [])]
     return {
         f"{part}, {name}": scores([*system, "--part", part, *search])
-        for part in ("valid", "test")
-        for name, search in (("greedy", []), ("beam 5", BEAM))
+        for part in PARTS
+        for name, search in SEARCHES.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Measures the embedded server under load: its speed, its stability during version changes, and its robustness.
+"""Measures the embedded server under load: its speed, and its stability during version changes.
 
     python -m benchmarks.serve_load latency --model-dir saved_models --model spa-eng
         Latency and sentences per second for 1, 8 and 32 clients, per signature. --url measures a running server
@@ -6,23 +6,18 @@
         micro-batching.
     python -m benchmarks.serve_load swap --model-dir saved_models --model spa-eng --seconds 600
         Failed requests and memory of the server with 32 clients, while a new version is published twice.
-    python -m benchmarks.serve_load hostile --model-dir saved_models --model spa-eng --requests 100000
-        Answers to invalid requests. Also checks that the server still runs and answers correctly.
 
-Each command prints a JSON document with the machine, the date and the versions. The exit code is 1 if a request failed,
-memory grew, or a request got a 5xx status other than 503 (overload).
+``benchmarks.attacks`` measures its robustness. Each command prints a JSON document with the machine, the date and the
+versions. The exit code is 1 if a request failed or memory grew.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gzip
 import http.client
 import json
 import os
-import random
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -38,7 +33,7 @@ from urllib.parse import urlsplit
 
 import tyro
 
-from benchmarks.machine import machine
+from benchmarks.machine import machine, print_result
 
 ROOT = Path(__file__).parents[1]
 
@@ -241,7 +236,7 @@ class Latency:
         if self.run is None:
             with reached(self.model_dir, self.url, ["--concurrency", str(self.concurrency)]) as server:
                 rows = self._rows(server)
-            return self._report({"measurements": rows}, rows)
+            return self._report({"measurements": rows}, rows, list(map(self._shown, rows)))
         with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
             models = Path(scratch)
             export_twice(self.run, models, self.model, self.max_batch_size, self.wait_ms)
@@ -249,21 +244,32 @@ class Latency:
                 plain = self._rows(server)
             with started(models / "merged", ["--concurrency", str(max(self.clients))]) as server:
                 merged = self._rows(server)
-        ratios = [
+        result = {"measurements": plain, "with_micro_batching": merged}
+        names = ("sentences/s", PERCENTILES)
+        shown = [
             {
-                "signature": one["signature"],
-                "clients": one["clients"],
-                "times_as_many_sentences": round(other["sentences_per_second"] / one["sentences_per_second"], 2),
+                **self._shown(one),
+                **{f"micro-batching: {name}": self._shown(other)[name] for name in names},
+                "ratio": round(other["sentences_per_second"] / one["sentences_per_second"], 2),
             }
             for one, other in zip(plain, merged, strict=True)
             if one["sentences_per_second"]
         ]
-        result = {"measurements": plain, "with_micro_batching": merged, "ratios": ratios}
-        return self._report(result, [*plain, *merged])
+        return self._report(result, [*plain, *merged], shown)
 
     @staticmethod
-    def _report(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Report:
-        return Report(result, [f"{row['failures']}" for row in rows if row["failures"]])
+    def _report(result: dict[str, Any], rows: Sequence[dict[str, Any]], shown: list[dict[str, Any]]) -> Report:
+        return Report(result, [f"{row['failures']}" for row in rows if row["failures"]], (shown,))
+
+    @staticmethod
+    def _shown(row: dict[str, Any]) -> dict[str, Any]:
+        """Returns a row of the documentation's table."""
+        return {
+            "signature": row["signature"],
+            "clients": row["clients"],
+            "sentences/s": round(row["sentences_per_second"]),
+            PERCENTILES: cell_of_percentiles(row),
+        }
 
     def _rows(self, server: Server) -> list[dict[str, Any]]:
         """Returns a row for each signature and number of clients."""
@@ -311,6 +317,15 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
         return {}
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
     return {f"p{percent}_ms": round(1000 * cuts[percent - 1], 2) for percent in (50, 95, 99)}
+
+
+PERCENTILES = "p50 / p95 / p99, ms"
+"""Title of the documentation's column of percentiles."""
+
+
+def cell_of_percentiles(row: dict[str, Any]) -> str:
+    """Returns the percentiles of a result as one cell of a table."""
+    return " / ".join(f"{row.get(f'p{percent}_ms', 0):.0f}" for percent in (50, 95, 99))
 
 
 @dataclass(frozen=True)
@@ -374,7 +389,13 @@ class Swap:
             broken.append(f"versions: expected {expected}, received {states}")
         if at_the_end > settled * (1 + self.tolerance):
             broken.append(f"memory grew from {settled:.0f} to {at_the_end:.0f} MB")
-        return Report(result, broken)
+        told = (
+            f"{self.clients} clients sent {len(tally.seconds):,} requests in {self.seconds:.0f} s, while "
+            f"{len(states) - 1} new versions were published: {sum(tally.failures.values())} requests failed. Memory: "
+            f"{settled:.1f} MB before the first publication, {at_the_end:.1f} MB in the last tenth of the time, at "
+            f"most {max(memory):.1f} MB."
+        )
+        return Report(result, broken, (told,))
 
     def _watch(self, server: Server, folder: Path, stop: threading.Event, memory: list[float]) -> None:
         """Records the memory every second, and publishes the new versions."""
@@ -394,352 +415,36 @@ class Swap:
         return memory[first : first + max(1, len(memory) // 10)]
 
 
-@dataclass(frozen=True)
-class Hostile:
-    """Sends invalid requests."""
-
-    model_dir: Path = Path("saved_models")
-    """Folder with NAME/VERSION/."""
-    model: str = "spa-eng"
-    """Name of the model."""
-    requests: int = 100_000
-    """Number of invalid requests."""
-    clients: int = 16
-    """Number of concurrent clients."""
-    seed: int = 0
-    """Seed of the random requests."""
-    slow_share: float = 0.002
-    """Share of the requests that are sent slowly or left unfinished."""
-    tolerance: float = 0.25
-    """Allowed relative growth of memory after the first tenth of the requests."""
-
-    def measure(self) -> Report:
-        """Counts the answers by kind of request, and checks that a valid request gets the same answer as before."""
-        with started(self.model_dir, ["--rest-api-timeout-in-ms", "10000"]) as server:
-            honest = bodies("serving_default", SENTENCES[:1], 1)[0]
-            before = self._ask(server, honest)
-            if before[0] != 200:
-                raise SystemExit(f"serve_load: expected status 200 for a valid request, received {before}")
-            memory: list[float] = []
-            meanwhile: Counter[str] = Counter()
-            over = threading.Event()
-
-            def watch() -> None:
-                """Sends valid requests one after the other during the attack."""
-                while not over.wait(0.2) and server.is_alive():
-                    try:
-                        status, body = self._ask(server, honest)
-                    except (OSError, http.client.HTTPException) as error:
-                        meanwhile[type(error).__name__] += 1
-                    else:
-                        right = "right" if (status, body) == before else f"{status}"
-                        meanwhile[right] += 1
-                    memory.append(server.resident_megabytes() if server.is_alive() else 0.0)
-
-            watcher = threading.Thread(target=watch)
-            watcher.start()
-            answers: Counter[str] = Counter()
-            lock = threading.Lock()
-
-            def attack(client: int) -> None:
-                rng = random.Random(self.seed * 1000 + client)
-                for _ in range(client, self.requests, self.clients):
-                    kind = rng.choice(SLOW_KINDS if rng.random() < self.slow_share else KINDS)
-                    status = exchange(server, kind(rng, self.model))
-                    with lock:
-                        answers[f"{kind.__name__}: {status}"] += 1
-
-            threads = [threading.Thread(target=attack, args=(client,)) for client in range(self.clients)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            over.set()
-            watcher.join()
-            is_alive = server.is_alive()
-            later = self._ask(server, honest) if is_alive else None
-            result = {
-                "requests": sum(answers.values()),
-                "answers": dict(sorted(answers.items())),
-                "is_alive": is_alive,
-                "later_answer_is_right": later == before,
-                "honest_answers_meanwhile": dict(meanwhile),
-                "megabytes_after_a_tenth": round(memory[len(memory) // 10], 1),
-                "megabytes_at_most": round(max(memory), 1),
-                "megabytes_after": round(server.resident_megabytes(), 1) if is_alive else None,
-            }
-            grew = is_alive and server.resident_megabytes() > memory[len(memory) // 10] * (1 + self.tolerance)
-        wrong = [f"{kind} ({count})" for kind, count in answers.items() if is_wrong(kind.rsplit(": ", 1)[1])]
-        promises = {
-            "the server died": is_alive,
-            "a wrong answer afterwards": later == before,
-            "a wrong answer meanwhile": set(meanwhile) <= {"right", "429", "503"},
-            "memory grew": not grew,
-        }
-        return Report(result, [*wrong, *(name for name, kept in promises.items() if not kept)])
-
-    def _ask(self, server: Server, body: bytes) -> tuple[int, bytes]:
-        connection = server.connect()
-        try:
-            return post(connection, predict_path(self.model), body)
-        finally:
-            connection.close()
-
-
-def is_wrong(status: str) -> bool:
-    """Returns ``True`` if there was no answer, or a 5xx status other than 503 (overload)."""
-    return status.startswith("no answer") or (status.isdecimal() and int(status) >= 500 and int(status) != 503)
-
-
-# Invalid requests: each function returns the pieces to send one after the other, with pauses between them
-
-
-class Parts(NamedTuple):
-    """Pieces of a request."""
-
-    pieces: list[bytes]
-    pause: float = 0.0
-    """Pause after each piece, in seconds."""
-    reads: bool = True
-    """If ``True``, the client waits for the answer."""
-
-
-def request(body: bytes, path: str, *headers: str, method: str = "POST") -> bytes:
-    """Returns a request with ``body`` that closes its connection."""
-    lines = [
-        f"{method} {path} HTTP/1.1",
-        "Host: 127.0.0.1",
-        "Connection: close",
-        f"Content-Length: {len(body)}",
-        *headers,
-    ]
-    return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
-
-
-def random_bytes(rng: random.Random, model: str) -> Parts:
-    return Parts([rng.randbytes(rng.randrange(1, 2000)) + b"\r\n\r\n"])
-
-
-def random_body(rng: random.Random, model: str) -> Parts:
-    return Parts([request(rng.randbytes(rng.randrange(3000)), predict_path(model))])
-
-
-def mutated_body(rng: random.Random, model: str) -> Parts:
-    body = bytearray(bodies("serving_default", SENTENCES, rng.randrange(1, 8))[0])
-    for _ in range(rng.randrange(1, 6)):
-        body[rng.randrange(len(body))] = rng.randrange(256)
-    return Parts([request(bytes(body), predict_path(model))])
-
-
-def truncated_json(rng: random.Random, model: str) -> Parts:
-    body = bodies("serving_default", SENTENCES, 8)[0]
-    return Parts([request(body[: rng.randrange(len(body))], predict_path(model))])
-
-
-def deep_nesting(rng: random.Random, model: str) -> Parts:
-    depth = rng.choice([60, 64, 65, 100, 1000, 200_000])
-    opening, closing = rng.choice([("[", "]"), ('{"inputs":', "}"), ('{"a":[', "]}")])
-    inner = opening * depth + "1" + closing * rng.choice([depth, 0])
-    return Parts([request(f'{{"instances": {inner}}}'.encode(), predict_path(model))])
-
-
-def huge_numbers(rng: random.Random, model: str) -> Parts:
-    digits = "9" * rng.choice([1, 19, 20, 400, 5000, 100_000])
-    number = rng.choice(
-        [digits, f"-{digits}", f"1e{digits}", f"0.{digits}", f"1{digits}e-{digits}", "NaN", "-Infinity"]
-    )
-    return Parts([request(f'{{"{rng.choice(["instances", "inputs"])}": [{number}]}}'.encode(), predict_path(model))])
-
-
-def wrong_shapes(rng: random.Random, model: str) -> Parts:
-    values: list[Any] = ["a", [], [[]], [["a"]], [["a"], "b"], ["a", ["b"]], [["a", "b"], ["c"]], [[[[[["a"]]]]]], {}]
-    document = {rng.choice(["instances", "inputs"]): rng.choice(values)}
-    return Parts([request(json.dumps(document).encode(), predict_path(model))])
-
-
-def wrong_types(rng: random.Random, model: str) -> Parts:
-    values: list[Any] = [
-        None,
-        True,
-        1,
-        1.5,
-        "",
-        "\0",
-        "\U0010ffff",
-        {"b64": "A"},
-        {"b64": 1},
-        {"text": 1},
-        {"x": "a"},
-        [],
-    ]
-    row = [rng.choice(values) for _ in range(rng.randrange(1, 4))]
-    document: dict[str, Any] = {rng.choice(["instances", "inputs", "examples", "x"]): rng.choice([row, *values])}
-    if rng.random() < 0.3:
-        document["signature_name"] = rng.choice(["", "x", 1, None, [], "align", "__saved_model_init_op"])
-    method = rng.choice(["predict", "predict", "classify", "regress"])
-    return Parts([request(json.dumps(document).encode(), f"/v1/models/{model}:{method}")])
-
-
-def odd_strings(rng: random.Random, model: str) -> Parts:
-    strings = [
-        b"\\ud800",
-        b"\\udc00\\ud800",
-        b"\xff\xfe",
-        b"\xed\xa0\x80",
-        b"\\u0000",
-        b"\x00",
-        b"\\x",
-        b"a" * 70_000,
-        b"a b " * 9000,
-    ]
-    body = b'{"instances": ["' + b"".join(rng.choices(strings, k=rng.randrange(1, 3))) + b'"]}'
-    return Parts([request(body, predict_path(model))])
-
-
-def large_batches(rng: random.Random, model: str) -> Parts:
-    rows = rng.choice([257, 10_000, 500_000])
-    return Parts([request(b'{"instances": [' + b'"",' * rows + b'""]}', predict_path(model))])
-
-
-def equal_keys(rng: random.Random, model: str) -> Parts:
-    body = b'{"inputs": 1, "inputs": ["a"], "instances": [{"text": "a", "text": 1}], "instances": 2}'
-    return Parts([request(body[: rng.choice([len(body), 36])], predict_path(model))])
-
-
-def packed(rng: random.Random, model: str) -> Parts:
-    whole = gzip.compress(bodies("serving_default", SENTENCES, 1)[0])
-    body = BOMB if rng.random() < 0.02 else rng.choice([whole[:-9], whole[:4], b"plain", whole + whole, b""])
-    return Parts([request(body, predict_path(model), "Content-Encoding: gzip")])
-
-
-def odd_paths(rng: random.Random, model: str) -> Parts:
-    names = [
-        "",
-        "%00",
-        "%ff",
-        "%2e%2e%2f",
-        "a" * 60_000,
-        "%",
-        "..",
-        f"{model}/versions/{'9' * 30}",
-        f"{model}/labels/%ff",
-    ]
-    ends = ["", ":predict", "/metadata", ":classify", "/", "?a=1", "#a", ":Predict", "/versions/1:predict"]
-    path = f"/v1/models/{rng.choice(names)}{rng.choice(ends)}"
-    return Parts(
-        [request(b"{}", path, method=rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "X"]))]
-    )
-
-
-def odd_framing(rng: random.Random, model: str) -> Parts:
-    start = f"POST {predict_path(model)} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
-    frames = [
-        b"Content-Length: -1\r\n\r\n{}",
-        b"Content-Length: 99999999999999999999\r\n\r\n{}",
-        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-        b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}",
-        b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"Transfer-Encoding: gzip\r\n\r\n",
-        b"X: " + b"a" * 100_000 + b"\r\n\r\n",
-        b": \r\n\r\n",
-    ]
-    return Parts([start + rng.choice(frames)], reads=False)
-
-
-def aborted(rng: random.Random, model: str) -> Parts:
-    whole = request(bodies("serving_default", SENTENCES, 1)[0], predict_path(model))
-    return Parts([whole[: rng.randrange(len(whole) + 1)]], reads=False)
-
-
-def byte_by_byte(rng: random.Random, model: str) -> Parts:
-    whole = request(bodies("serving_default", SENTENCES, 1)[0], predict_path(model))
-    return Parts([whole[position : position + 1] for position in range(len(whole))], pause=0.01)
-
-
-def unfinished_headers(rng: random.Random, model: str) -> Parts:
-    return Parts([b"POST /v1/models/", b""], pause=0.5)
-
-
-def unfinished_body(rng: random.Random, model: str) -> Parts:
-    return Parts([request(b"{}", predict_path(model)).replace(b"Length: 2", b"Length: 200")])
-
-
-KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (
-    random_bytes,
-    random_body,
-    mutated_body,
-    truncated_json,
-    deep_nesting,
-    huge_numbers,
-    wrong_shapes,
-    wrong_types,
-    odd_strings,
-    large_batches,
-    equal_keys,
-    packed,
-    odd_paths,
-    odd_framing,
-    aborted,
-)
-SLOW_KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (byte_by_byte, unfinished_headers, unfinished_body)
-
-BOMB = gzip.compress(b" " * 150_000_000, 9)
-"""A body of 150 kB that unpacks to 150 MB, more than ``--max-body-bytes`` allows."""
-
-
-def exchange(server: Server, parts: Parts) -> str:
-    """Sends ``parts``. Returns the status of the answer, or the outcome of the connection."""
-    try:
-        with socket.create_connection((server.host, server.port), timeout=60) as connection:
-            for piece in parts.pieces:
-                connection.sendall(piece)
-                time.sleep(parts.pause)
-            if not parts.reads:
-                return "left"
-            answer = connection.recv(65536)
-    except ConnectionError:
-        return "closed"
-    except TimeoutError:
-        return "no answer in 60 s"
-    words = answer.split(b" ", 2)
-    return words[1].decode("latin-1") if answer.startswith(b"HTTP/1.1 ") else "closed"
-
-
 # Reports
 
 
 class Report(NamedTuple):
-    """Measurements, and the requirements that were violated."""
+    """Measurements, the requirements that were violated, and tables and paragraphs for the documentation."""
 
     result: dict[str, Any]
     broken: list[str]
+    shown: tuple[str | list[dict[str, Any]], ...]
+
+    def print(self, before: dict[str, Any]) -> None:
+        """Prints the report as JSON. Raises SystemExit if a requirement was violated."""
+        broken = [f"Violated requirements: {', '.join(self.broken)}."] if self.broken else []
+        print_result(before, {**self.result, "broken": self.broken}, *self.shown, *broken)
+        if self.broken:
+            raise SystemExit(1)
 
 
 PACKAGES = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11")
 """Packages whose versions are reported."""
 
 
-Commands = (
-    Annotated[Latency, tyro.conf.subcommand("latency")]
-    | Annotated[Swap, tyro.conf.subcommand("swap")]
-    | Annotated[Hostile, tyro.conf.subcommand("hostile")]
-)
+Commands = Annotated[Latency, tyro.conf.subcommand("latency")] | Annotated[Swap, tyro.conf.subcommand("swap")]
 
 
 def main() -> None:
     """Reads the command line, measures and prints the result."""
-    options: Latency | Swap | Hostile = tyro.cli(Commands, prog="python -m benchmarks.serve_load", description=__doc__)
-    names = {
-        "benchmark": f"serve_load {type(options).__name__.lower()}",
-        "command": " ".join(["python -m benchmarks.serve_load", *sys.argv[1:]]),
-    }
+    options: Latency | Swap = tyro.cli(Commands, prog="python -m benchmarks.serve_load", description=__doc__)
     before = machine(PACKAGES)
-    report = options.measure()
-    found = {**names, **before, **report.result, "broken": report.broken}
-    print(json.dumps(found, indent=1, ensure_ascii=False))
-    if report.broken:
-        raise SystemExit(1)
+    options.measure().print(before)
 
 
 if __name__ == "__main__":

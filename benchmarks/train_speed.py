@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from benchmarks.machine import ProcessorTime, machine, stolen_percent
+from benchmarks.machine import ProcessorTime, machine, print_result, stolen_percent
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
 
@@ -46,6 +46,16 @@ WORDS = 5_000
 INTERVAL = 20
 """Number of updates per measured rate, as in the peers' reports."""
 MAX_TOKENS = 50
+NAMES = {
+    "matched": "nmt_keras",
+    "matched-bfloat16": "nmt_keras, bfloat16",
+    "flagship": "nmt_keras, rnnsearch-small",
+    "flagship-bfloat16": "nmt_keras, rnnsearch-small, bfloat16",
+    "plain": "nmt_keras, without XLA",
+    "onmt": "OpenNMT-py 3.5.1",
+    "joey": "Joey NMT 2.3.0",
+}
+"""Names of the systems in the documentation."""
 
 Peer = Literal["onmt", "joey"]
 Own = Literal["matched", "matched-bfloat16", "flagship", "flagship-bfloat16", "plain"]
@@ -93,8 +103,34 @@ def main(settings: Settings) -> None:
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
     ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
     one = {"date": facts["date"], "stolen_percent": stolen_percent(began), "median": rates, "ratios": ratios}
-    typed = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
-    print(json.dumps({**facts, "command": typed, "rounds": [*rounds, {**one, "runs": found}]}, indent=2))
+    rounds = [*rounds, {**one, "runs": found}]
+    print_result(facts, {"rounds": rounds}, *shown(rounds))
+
+
+def shown(rounds: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """Returns the table of target tokens per second in each round, and a paragraph on the rounds."""
+    first, compiling = rounds[0], {}
+    others = next(iter(first["ratios"].values()))
+    table = []
+    for name, runs in first["runs"].items():
+        ratios = {
+            f"ratio to {NAMES[other]}": [one["ratios"][name][other] for one in rounds]
+            if name in first["ratios"]
+            else None
+            for other in others
+        }
+        rates = [round(one["median"][name]) for one in rounds]
+        table.append({"": NAMES[name], "parameters": runs[0]["parameters"], "tokens/s": rates, **ratios})
+        if "compile_s" in runs[0]:
+            seconds = [run["compile_s"] for one in rounds for run in one["runs"][name]]
+            compiling[name] = f"{min(seconds):.0f} to {max(seconds):.0f} s ({NAMES[name]})"
+    stolen = " · ".join(f"{one['stolen_percent']} %" for one in rounds)
+    ours = first["runs"][next(iter(compiling))]
+    return table, (
+        f"Rounds: {len(rounds)}, each with the median of {len(ours)} processes of each system. Time that other virtual "
+        f"machines took in each round: {stolen}.\nCompilation for {ours[0]['shapes']} length buckets is not included. "
+        f"It took {', '.join(compiling.values())}."
+    )
 
 
 def earlier_rounds(path: Path, systems: Sequence[str]) -> list[dict[str, Any]]:

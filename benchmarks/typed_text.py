@@ -11,18 +11,17 @@ these words. Prints JSON.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import tyro
 
-from benchmarks.ablations import read_split
-from benchmarks.machine import machine
-from nmt_keras.corpus import evaluation_pairs
+from benchmarks.machine import machine, print_result
+from nmt_keras.corpus import evaluation_pairs, read_pairs, split_pairs
 from nmt_keras.languages import without_accents
 
 SIGNS = re.compile(r"[^\w\s]")
@@ -71,24 +70,33 @@ def main(settings: Settings) -> None:
     """Translates and prints."""
     from sacrebleu.metrics import BLEU
 
-    before, split = machine(), read_split(settings.corpus)
-    pairs = evaluation_pairs(split.test, key_side="target")
+    before = machine()
+    everything = read_pairs(Path(settings.corpus), source_column=1, target_column=0).pairs
+    split = split_pairs(everything, key_side="target")
+    pairs = evaluation_pairs(split["test"], key_side="target")
     references = [_bare(pair.target) for pair in pairs]
     forms = {}
     for name, change in FORMS.items():
         found = translate(settings.model, [change(pair.source) for pair in pairs])
         forms[name] = round(BLEU().corpus_score(list(map(_bare, found)), [references]).score, 2)
     sentences = list(sentences_to_copy())
-    text = "\n".join(pair.source for pair in split.train)
+    text = "\n".join(pair.source for pair in split["train"])
     words = {word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()}
     if repeated := [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]:
         raise SystemExit(f"typed_text: the training set contains {repeated}.")
     answers = translate(settings.model, [sentence for sentence, _ in sentences])
     copied = [all(word in answer for word in words) for (_, words), answer in zip(sentences, answers, strict=True)]
     missed = [(text, answer) for (text, _), answer, found in zip(sentences, answers, copied, strict=True) if not found]
-    command = " ".join(["python -m benchmarks.typed_text", *sys.argv[1:]])
-    result = {"bleu_without_case_and_punctuation": forms, "sentences": len(sentences), "copied": sum(copied)}
-    print(json.dumps({**before, "command": command, **result, "missed": missed[:20]}, indent=2, ensure_ascii=False))
+    written, count = forms["as written"], sum(copied)
+    rows = [
+        {"Spanish test set": name, "BLEU without case and punctuation": bleu, "difference": f"{bleu - written:+.1f}"}
+        for name, bleu in forms.items()
+    ]
+    told = (
+        f"{count} of {len(sentences)} sentences with names, numbers and addresses: {count / len(sentences):.1%} copied."
+    )
+    result = {"bleu_without_case_and_punctuation": forms, "sentences": len(sentences), "copied": count}
+    print_result(before, {**result, "missed": missed[:20]}, rows, told)
 
 
 def sentences_to_copy() -> Iterator[tuple[str, tuple[str, str]]]:

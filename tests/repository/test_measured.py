@@ -1,11 +1,11 @@
-"""Results in the documentation equal those in the files of the benchmarks."""
+"""Tables in the documentation equal those in the files of the benchmarks."""
 
 import json
 import re
 
 import pytest
 
-from benchmarks.measured import MEASURED, PAGES, written
+from benchmarks.measured import MEASURED, PAGES, rows_table, written
 
 FOUND = {
     "command": "python -m benchmarks.train_speed --work /some/where/WORK --sentences WORK/test.es --units 256",
@@ -13,18 +13,8 @@ FOUND = {
     "cpu": "some processor",
     "cores": 2,
     "libraries": {"tensorflow": "2.21.0"},
-    "rounds": [
-        {
-            "stolen_percent": stolen,
-            "median": {"matched": rate, "onmt": 1000},
-            "ratios": {"matched": {"onmt": rate / 1000}},
-            "runs": {
-                "matched": [{"target_tokens_per_s": rate, "parameters": 5, "compile_s": 61.2, "shapes": 12}],
-                "onmt": [{"target_tokens_per_s": 1000.0, "parameters": None}],
-            },
-        }
-        for rate, stolen in ((2000, 0.1), (2500, 0.3))
-    ],
+    "said": ["one", "", "two"],
+    "shown": ["told", [{"system": "ours", "tokens/s": [1234, 5], "ratio": None}]],
 }
 
 
@@ -36,16 +26,32 @@ def test_the_tables_of_a_page_are_those_of_its_files(page):
 
 def test_every_file_has_a_table():
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert all(f"<!-- measured: {path.stem} -->" in pages for path in MEASURED.glob("*.json"))
+    assert all(f"<!-- measured: {path.stem} -->" in pages for path in MEASURED.iterdir())
 
 
 def test_only_the_text_between_the_marks_is_replaced_and_paths_of_the_machine_are_left_out(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(FOUND))
     new = written("before\n<!-- measured: x -->\nFORMER\n<!-- end -->\nafter\n", tmp_path)
-    before, table, after = re.split("<!-- measured: x -->|<!-- end -->", new)
+    before, shown, after = re.split("<!-- measured: x -->|<!-- end -->", new)
     assert (before, after) == ("before\n", "\nafter\n")
-    assert "2.00x · 2.50x" in table  # the ratios of the medians
-    assert "0.1 % · 0.3 %" in table
-    assert "FORMER" not in table
-    assert "/some/where" not in table
+    assert shown.startswith(
+        "\n\ntold\n\n| system | tokens/s | ratio |\n| --- | --- | --- |\n| ours | 1,234 · 5 |  |\n\n`"
+    )
+    assert shown.endswith(
+        "--work WORK --sentences WORK/test.es --units 256`; 2 cores, some processor, 2026-01-02, TensorFlow 2.21.0.\n"
+    )
     assert written(new, tmp_path) == new
+
+
+def test_a_field_and_a_template_are_inserted(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(FOUND))
+    (tmp_path / "y.md").write_text("{x[cores]} cores, {x[shown][1][0][tokens/s][0]:,}\n")
+    page = "<!-- measured: {} -->\n<!-- end -->"
+    assert written(page.format("x.said"), tmp_path).splitlines()[1:-1] == ["", "    one", "", "    two"]
+    assert written(page.format("x.cores"), tmp_path).splitlines()[1:-1] == ["", "    2"]
+    assert written(page.format("y"), tmp_path).splitlines()[1:-1] == ["", "2 cores, 1,234"]
+
+
+def test_fractions_of_a_column_have_equally_many_decimals():
+    rows = [{"a": 0.5, "b": 12345, "c": "x"}, {"a": [1234.25, 3.0], "b": None, "c": "y"}]
+    assert rows_table(rows).splitlines()[2:] == ["| 0.50 | 12,345 | x |", "| 1,234.25 · 3.00 |  | y |"]
