@@ -290,13 +290,6 @@ def test_n_best_lists_are_those_of_the_translator(run_folder, type_in, answers, 
     ]
 
 
-def test_search_options_change_the_search(run_folder, rows):
-    (row,) = rows("translate", run_folder, SENTENCES[0], "--search.max-tokens", 2)
-    assert len(row["sentences"][0]["tokens"]) <= 2
-    (row,) = rows("translate", run_folder, SENTENCES[0], "--search.min-tokens", 4)
-    assert len(row["sentences"][0]["tokens"]) >= 4
-
-
 def test_scores_as_json_add_up_token_by_token(run_folder, pairs, type_in, answers, rows):
     expected = nmt_keras.load(run_folder).score(*sides(pairs[:3]))
     tsv = "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs[:3])
@@ -360,20 +353,6 @@ def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(comm
     assert re.search(r"replaces .* in 1 line of standard input; the first is line 2\.", said.err)
 
 
-def test_separators_within_a_line_do_not_make_more_lines_and_an_argument_keeps_its_breaks(run_folder, type_in, capsys):
-    type_in("Sí.\u2028No.\x85Hola.\rNo.\nNo.")
-    cli.main(["translate", str(run_folder)])
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    cli.main(["translate", str(run_folder), "Sí.\nNo."])
-    assert len(capsys.readouterr().out.splitlines()) == 2
-
-
-@pytest.mark.parametrize("sentence", ["-No, gracias.", "--No gracias"])
-def test_a_sentence_that_begins_with_a_dash_stands_after_two_dashes(sentence, run_folder, answers, fails):
-    assert "Put -- before text that begins with a dash" in fails("translate", run_folder, sentence, code=2)
-    assert len(answers("translate", run_folder, "--", sentence)) == 1
-
-
 def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
@@ -416,11 +395,6 @@ def test_an_error_is_one_line_and_debug_shows_its_traceback(tmp_path, fails):
         assert "Traceback" in fails(*line)
 
 
-def test_errors_of_a_command_name_options(run_folder, fails):
-    """The run has no lexical table."""
-    assert fails("translate", run_folder, "No.", "--search.shortlist", 5).startswith("nmt: --search.shortlist: ")
-
-
 @pytest.mark.parametrize("ends", ["sys.exit(3)", "os.abort()"])
 def test_noise_of_native_code_is_dropped_and_its_errors_stay_also_those_of_a_crash(ends):
     """Python's messages bypass the filter."""
@@ -441,22 +415,6 @@ def test_noise_of_native_code_is_dropped_and_its_errors_stay_also_those_of_a_cra
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == (3 if "exit" in ends else -6)
     assert sorted(done.stderr.splitlines()) == [lines[-1], "said"]
-
-
-@pytest.mark.parametrize(
-    ("platform", "processor", "told"),
-    [("linux", "x86_64", []), ("darwin", "arm64", ["darwin"]), ("linux", "aarch64", ["aarch64"])],
-)
-def test_another_platform_than_linux_on_x86_64_is_named_as_untested(platform, processor, told):
-    said = []
-    cli.require_platform(platform, processor, said.append)
-    assert [word for word in told if word in said[0]] == told
-    assert len(said) == len(told)
-
-
-def test_windows_is_refused_with_a_way_to_run_on_it(monkeypatch, fails):
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert "WSL 2" in fails("evaluate", "run")
 
 
 @pytest.mark.long
@@ -729,18 +687,6 @@ def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_pa
     assert answers("plot", "heatmap", run_folder, *SENTENCES, "--n-best", 2, "--to", grid) == [str(grid)]
     assert one.read_bytes().startswith(b"<?xml")
     assert grid.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.long
-def test_a_heatmap_has_the_search_of_the_run_s_recipe(run_folder, tmp_path, answers):
-    long = shutil.copytree(run_folder, tmp_path / "long")
-    recipe = read_recipe(long)
-    write_recipe(long, replace(recipe, search=replace(recipe.search, min_tokens=6)))
-    drawn = []
-    for run, *options in ([long], [run_folder, "--search.min-tokens", 6], [run_folder]):
-        (path,) = answers("plot", "heatmap", run, SENTENCES[0], *options, "--to", tmp_path / f"{len(drawn)}.svg")
-        drawn.append(Path(path).read_bytes())
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.long

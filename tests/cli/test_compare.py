@@ -100,21 +100,6 @@ def write_result(made, system, texts):
     made.path(system, 1).with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts))
 
 
-def test_a_result_of_an_earlier_version_is_kept_unless_its_recipe_differs(tmp_path, pairs):
-    made = study(tmp_path, pairs, seeds=(1,), rates=(1.0,))
-    write_result(made, TINY_RECIPE, [pair.target for pair in made.pairs])
-    path = made.path(TINY_RECIPE, 1)
-    stored = json.loads(path.read_text())
-    del stored["recipe"]["model"]["attention"]["position_logit"]  # a field that was added later
-    path.write_text(json.dumps(stored))
-    (row,) = run_study(made, 1, print)
-    assert row.bleu.mean == pytest.approx(100.0)
-    stored["recipe"]["model"]["dropout"] = 0.7
-    path.write_text(json.dumps(stored))
-    with pytest.raises(ValueError, match=r"belongs to another recipe or corpus: .*dropout 0\.7 -> "):
-        run_study(made, 1, print)
-
-
 def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, pairs):
     made = study(tmp_path, pairs)
     with sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):

@@ -1,7 +1,6 @@
 """The demo: its questions, a server that fails, and the commands that it recommends."""
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -10,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt_keras import cli, demo
-from nmt_keras.cli.demo import FALLING_BACK
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, sentence_key, split_pairs
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
-
-ROOT = Path(__file__).parents[2]
 
 
 def seen(questions, pairs):
@@ -77,8 +73,3 @@ def test_the_recommended_commands_work_without_a_clone(sample, monkeypatch, tmp_
     assert asked == [*after_sample, ("nmt_keras", ["serve"]), client]
     (tmp_path / "notebooks").mkdir()
     assert demo.next_commands(sample, "¿Qué?")[-1].startswith("notebooks/ ")
-
-
-def test_without_a_network_the_demo_recommends_a_command_and_a_make_target():
-    found = re.search(r"(nmt) (demo --corpus \S+) \(make demo CORPUS=(\S+)\)", FALLING_BACK)
-    assert cli.parse(found[2].split()).data.corpus == (found[3],)

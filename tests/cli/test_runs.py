@@ -182,25 +182,6 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     assert "expected the vocabulary with which the shards were encoded" in fails(f"{train} other")
 
 
-def test_a_folder_without_a_prepared_corpus_is_refused(tmp_path, fails):
-    assert "expected a prepared corpus, found none" in fails(f"train --prepared {tmp_path} --valid v.tsv")
-    assert re.search(rf"--prepared: .*{tmp_path}", fails(f"demo --prepared {tmp_path} --valid v.tsv"))
-
-
-def test_source_and_target_files_are_prepared_like_a_tsv(tiny, pairs, nmt):
-    for name, part in (("one", pairs[:50]), ("two", pairs[50:80])):
-        Path(f"{name}.es").write_text("".join(f"{pair.source}\n" for pair in part), "utf-8")
-        Path(f"{name}.en").write_text("".join(f"{pair.target}\n" for pair in part), "utf-8")
-    write("a.tsv", pairs[80:])
-    write("all.tsv", pairs)
-    for files in ("a.tsv --corpus one.es one.en --corpus two.es two.en --to both", "all.tsv --to all"):
-        assert "120 pairs prepared" in nmt(f"prepare {files} --source.kind word --target.kind word").err
-    both, together = (json.loads(Path(folder, "prepared.json").read_text("utf-8")) for folder in ("both", "all"))
-    assert both.pop("first") == pairs[80]._asdict()
-    assert together.pop("first") == pairs[0]._asdict()
-    assert both == together
-
-
 # Held-out files
 
 
@@ -303,21 +284,6 @@ def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(pa
     train(run, parts)
     assert run.step() == 1
     assert not (tmp_path / "lock").exists()
-
-
-@pytest.mark.usefixtures("tiny")
-def test_a_refused_training_writes_nothing_into_the_run(pairs, fails):
-    write("other.tsv", pairs)
-    with sole_writer(Path("run")):
-        assert "nother process" in fails("train tiny --corpus other.tsv --run run")
-        assert [path.name for path in Path("run").iterdir()] == ["lock"]
-
-
-def test_a_run_that_another_process_created_meanwhile_with_another_recipe_is_refused(parts, tmp_path):
-    late = Run(tmp_path, replace(RECIPE, train=replace(TRAIN, learning_rate=0.5)))
-    train(Run(tmp_path, RECIPE), parts)
-    with pytest.raises(ValueError, match=r"train\.learning_rate"):
-        train(late, parts)
 
 
 # Alignments

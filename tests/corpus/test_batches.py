@@ -11,7 +11,7 @@ from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, choo
 from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.text import fit_tokenizer
 
-PAD, END = 0, 3
+END = 3
 
 
 def corpus(source_lengths, target_lengths):

@@ -40,11 +40,6 @@ def test_a_corpus_is_called_after_its_file_and_never_like_the_sample(file, name)
     assert corpus_name(file) == name
 
 
-def test_a_corpus_file_without_a_name_is_refused():
-    with pytest.raises(ValueError, match=r"^corpus: .* \.tsv\."):
-        corpus_name(".tsv")
-
-
 @pytest.mark.parametrize(
     ("files", "name"),
     [
@@ -137,12 +132,6 @@ def test_validation_files_have_columns_of_their_own(published, pairs):
 def test_a_table_to_evaluate_has_its_source_first_even_if_no_corpus_is_named(tmp_path):
     (tmp_path / "own.tsv").write_text("No.\tNo, no.\n")
     assert load_pairs(CorpusOptions(), [str(tmp_path / "own.tsv")], print) == [Pair("No.", "No, no.")]
-
-
-def test_a_pipe_is_not_read_to_recognise_it(tmp_path):
-    """A pipe can be read only once."""
-    os.mkfifo(tmp_path / "pipe")
-    assert Columns().of(str(tmp_path / "pipe")) == Columns()
 
 
 def test_a_corpus_is_read_from_a_pipe(pairs, tmp_path):

@@ -122,12 +122,6 @@ def test_one_malformed_line_in_a_hundred_is_skipped_and_two_are_an_error(write):
     assert len(read(path, max_malformed=0.02).pairs) == 98
 
 
-def test_only_the_first_faults_are_listed(write):
-    report = read(write(b"Go.\tVe.\n" + b"bad\n" * 30), max_malformed=1).report
-    assert report.malformed == 30
-    assert [fault.line for fault in report.first_faults] == list(range(2, 12))
-
-
 @pytest.mark.parametrize(
     ("content", "received"),
     [(b"", "0 lines"), (b"\r\n\n", "0 lines"), ("\ufeff".encode(), "0 lines"), (b"Go.\t\n", "1 empty side"),

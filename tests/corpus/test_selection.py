@@ -1,13 +1,12 @@
 """Data selection: the language model against its formula, and selections from corpora of two domains."""
 
 import gzip
-import os
 import random
 
 import numpy as np
 import pytest
 
-from nmt_keras.corpus import read_pairs, selection
+from nmt_keras.corpus import read_pairs
 from nmt_keras.corpus.selection import EDGE, UNKNOWN, BigramModel, difference, select, split_words
 
 SENTENCES = [["a", "b", "a"], ["a", "c"], ["b", "rare"]]
@@ -30,11 +29,6 @@ def test_bigrams_are_smoothed_by_witten_bell():
 def test_the_probabilities_of_the_next_word_sum_to_1(before):
     model = BigramModel(SENTENCES, VOCABULARY)
     assert sum(model.probability(word, before) for word in (*VOCABULARY, UNKNOWN, EDGE)) == pytest.approx(1.0)
-
-
-def test_a_history_that_never_occurred_leaves_the_unigram_probability():
-    model = BigramModel([["a"]], {"a", "d"})
-    assert model.probability("a", "d") == pytest.approx(2 / 6)
 
 
 def test_the_cross_entropy_is_a_mean_over_the_words_and_the_end():
@@ -120,40 +114,3 @@ def test_malformed_lines_are_skipped_and_a_missing_line_is_an_error(files, tmp_p
     with pytest.raises(ValueError, match="words"):
         select(corpus, domain, tmp_path / "b.gz", 1)
     assert not (tmp_path / "b.gz").exists()
-
-
-def test_a_selection_is_synced_leaves_no_partial_file_and_has_the_same_bytes_each_time(files, tmp_path, monkeypatch):
-    synced, fsync = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor).st_ino), fsync(descriptor)))
-    folder = tmp_path / "to"
-    for name in ("a.gz", "b.gz"):
-        select(*files, folder / name, words=200)
-        assert (folder / name).stat().st_ino in synced
-    assert [path.name for path in sorted(folder.iterdir())] == ["a.gz", "b.gz"]
-    assert (folder / "a.gz").read_bytes() == (folder / "b.gz").read_bytes()
-
-
-def test_two_selections_into_one_file_do_not_mix(files, tmp_path, monkeypatch):
-    corpus, domain = files
-    to, stream_parallel, reads = tmp_path / "a.gz", selection.stream_parallel, []
-
-    def beside(*sides):
-        reads.append(sides)
-        if len(reads) == 6:  # the first file of the corpus is read for writing
-            select(corpus[:1], domain, to, words=40)
-        return stream_parallel(*sides)
-
-    select(corpus, domain, tmp_path / "alone.gz", words=200)
-    monkeypatch.setattr(selection, "stream_parallel", beside)
-    select(corpus, domain, to, words=200)
-    assert to.read_bytes() == (tmp_path / "alone.gz").read_bytes()
-
-
-def test_a_failed_selection_leaves_no_file(files, tmp_path, monkeypatch):
-    def fail(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gzip.GzipFile, "write", fail)
-    with pytest.raises(KeyboardInterrupt):
-        select(*files, tmp_path / "to" / "a.gz", words=200)
-    assert list((tmp_path / "to").iterdir()) == []

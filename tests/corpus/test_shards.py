@@ -3,7 +3,6 @@
 import json
 import random
 import resource
-import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +24,6 @@ from nmt_keras.corpus.shards import (
     EncodedPair,
     PreparedCorpus,
     ShardedBatches,
-    read_shard,
     write_record,
     write_shard,
 )
@@ -159,16 +157,6 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
     assert shard_bytes(parted) == shard_bytes(whole)
 
 
-def test_the_sides_of_a_record_have_one_order_in_every_process(tmp_path):
-    """Each process orders the keys of a protocol buffer's map differently, unless deterministic output is requested."""
-    ids = np.array([4, 3], np.int32)
-    pairs = [EncodedPair(pair_key(Pair(str(number), "a")), ids, ids) for number in range(40)]
-    write_shard(str(tmp_path / "shard"), pairs, True)
-    records = [record.numpy() for record in tf.data.TFRecordDataset(str(tmp_path / "shard"))]
-    assert len(records) == 40
-    assert all(record.index(b"source") < record.index(b"target") for record in records)
-
-
 def test_the_source_comes_first_unless_the_preparation_is_reversed(pairs, tmp_path):
     turned = [Pair(pair.target, pair.source) for pair in pairs]
     whole = prepare([write(tmp_path / "a", pairs)], tmp_path / "A", shards=2)
@@ -216,27 +204,6 @@ def test_a_folder_that_another_preparation_writes_is_refused_and_left_to_it(pair
     assert len(errors) == 1
     alone = prepare([file], tmp_path / "alone", shards=2)
     assert shard_bytes(PreparedCorpus(folder)) == shard_bytes(alone)
-
-
-def test_a_folder_that_is_prepared_while_another_preparation_counts_is_refused(pairs, tmp_path):
-    file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus"
-
-    def overtake(sentence):
-        if sentence.startswith("counting"):
-            prepare([write(tmp_path / "b.tsv", pairs[:9])], folder)
-
-    with pytest.raises(FileExistsError, match="received a prepared corpus"):
-        prepare([file], folder, report=overtake)
-    assert len(PreparedCorpus(folder)) == 9
-
-
-def test_the_temporary_files_of_a_killed_preparation_are_removed(pairs, tmp_path):
-    folder = tmp_path / "corpus"
-    fit_tokenizer(TINY_TEXT, ["a"]).save(folder / "source")
-    (folder / "spilled-0a1b_c2d").mkdir()
-    (folder / "spilled-0a1b_c2d" / "0").write_bytes(b"half")
-    prepare([write(tmp_path / "a.tsv", pairs)], folder, shards=1)
-    assert names(folder) == {"prepared.json", "source", "target", "train-00000-of-00001.tfrecord"}
 
 
 @pytest.mark.parametrize("name", ["prepared.json", "recipe.json", "train-00007-of-00009.tfrecord"])
@@ -299,23 +266,6 @@ def test_equal_pairs_are_written_once_only_if_duplicates_are_dropped(tmp_path, d
     assert (report.pairs, report.duplicates) == (written, 2 - written)
 
 
-def test_two_attempts_at_one_shard_do_not_meet(tmp_path):
-    """A Beam runner may start the work of a slow worker again on another worker."""
-    path = str(tmp_path / "train-00000-of-00001.tfrecord")
-    written = [EncodedPair(bytes([n]), np.array([n + 10, 3]), np.array([n + 20, 3])) for n in range(5)]
-    reports = []
-
-    def overtaken():
-        yield from written[:2]
-        reports.append(write_shard(path, written, True))
-        yield from written[2:]
-
-    reports.append(write_shard(path, overtaken(), True))
-    assert reports[0] == reports[1]
-    assert [row.tolist() for row in read_shard(path)[0]] == [[n + 10, 3] for n in range(5)]
-    assert names(tmp_path) == {"train-00000-of-00001.tfrecord"}
-
-
 @contextmanager
 def filling_disk():
     """Yields a function that limits the size of files. Further writes fail, as on a full disk."""
@@ -337,13 +287,6 @@ def test_a_full_disk_is_reported_and_no_half_written_file_stays(pairs, tmp_path)
         fill(60)
         with pytest.raises(OSError, match=r"prepared\.json: could not be written; .+MiB are free\."):
             numbered(tmp_path, [0])
-
-
-def test_a_folder_that_cannot_be_made_is_reported_before_vocabularies_are_learnt(pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "fit_tokenizer", lambda *_: pytest.fail("a vocabulary was learnt"))
-    file = write(tmp_path / "a.tsv", pairs)
-    with pytest.raises(OSError, match=r"a\.tsv/corpus: expected a folder that can be written; Not a directory"):
-        prepare([file], file / "corpus")
 
 
 def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
@@ -444,12 +387,6 @@ def test_epochs_and_seeds_differ_and_pools_mix_the_pairs_of_a_shard(numbers):
     assert [row[0] for row in first] != sorted(row[0] for row in first)
 
 
-def test_the_pairs_of_one_shard_meet_others_in_every_epoch(tmp_path):
-    batches = batches_of(numbered(tmp_path, [40]))
-    first_pools = {frozenset(int(row[0]) for row in next(batches.pools(epoch))[0]) for epoch in range(4)}
-    assert len(first_pools) == 4
-
-
 def test_buckets_are_those_of_all_lengths_and_counts_are_as_expected(numbers):
     batches = batches_of(numbers)
     assert max(bucket.source for bucket in batches.buckets) == 6
@@ -484,15 +421,6 @@ def test_prefetched_items_come_in_order_and_errors_in_their_turn():
     with pytest.raises(OSError, match="the disk is gone"):
         next(ahead)
     assert list(prefetched(iter(range(7)), 3)) == list(range(7))
-
-
-def test_no_more_is_prefetched_than_allowed():
-    made = []
-    items = prefetched((made.append(i) or i for i in range(100)), 3)
-    assert next(items) == 0
-    time.sleep(0.2)
-    assert len(made) <= 1 + 3
-    items.close()
 
 
 # Training

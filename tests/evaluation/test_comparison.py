@@ -2,14 +2,12 @@
 
 import json
 import re
-import threading
 
 import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
-from nmt_keras.evaluation import comparison as evaluation
-from nmt_keras.evaluation.comparison import compare, from_json, to_json, to_markdown, worst_alignments, write_report
+from nmt_keras.evaluation.comparison import compare, from_json, to_json, to_markdown, write_report
 from nmt_keras.evaluation.metrics import AlignmentError
 from nmt_keras.evaluation.report import Report
 from nmt_keras.translation.records import Translation
@@ -59,13 +57,6 @@ def test_every_system_has_its_scores_and_the_first_is_the_baseline(comparison):
     assert (right.unknown, wrong.unknown) == (0.0, pytest.approx(100 * 1 / (5 + 6 + 8 + 1)))
 
 
-def test_speed_is_counted_in_sentences_and_tokens(comparison):
-    right, wrong = comparison.systems
-    assert right.sentences_per_s == pytest.approx(4 / 2)
-    assert right.tokens_per_s == pytest.approx((5 + 5 + 8 + 6) / 2)
-    assert wrong.tokens_per_s == pytest.approx(20 / 4)
-
-
 def test_sentences_are_scored_by_the_length_of_their_source(comparison):
     short, long = comparison.by_length
     assert [(each.label, each.sentences) for each in comparison.by_length] == [("1-5", 3), ("6-10", 1)]
@@ -100,56 +91,9 @@ def test_markdown_has_a_row_for_every_system_and_no_sentence_breaks_a_table(comp
         assert len({line.replace(r"\|", "").count("|") for line in table.splitlines()}) == 1, table
 
 
-def test_one_system_alone_has_no_p_and_a_language_without_spaces_is_counted_in_characters():
-    alone = compare("zh", PAIRS, {"right": report(RIGHT)}, {"right": "greedy"}, source_language="zh", worst=0)
-    assert alone.systems[0].bleu.p is None
-    assert alone.worst == []
-    assert " p " not in to_markdown(alone)
-    assert alone.length_unit == "characters"
-    assert [each.label for each in alone.by_length] == ["16-20", "21-30", "31-40"]
-
-
-def test_a_report_tells_where_bleu_has_no_4_grams():
-    def markdown(*texts: str) -> str:
-        pairs = [Pair(text, text) for text in texts]
-        found = report(RIGHT)._replace(translations=[translation(text, text) for text in texts])
-        return to_markdown(compare("x", pairs, {"a": found}, {"a": "greedy"}))
-
-    short, mixed, long = markdown("No.", "Sí."), markdown("No.", RIGHT[2]), markdown(*RIGHT)
-    assert "| 100.00 (100.0 to 100.0) |" in short
-    assert "| 1-5 (without 4-grams) | 1 | 100.00 (100.0 to 100.0) |" in mixed
-    assert [text.count("effective order") for text in (short, mixed, long)] == [1, 1, 0]
-
-
 def test_a_report_is_a_folder_of_text_and_pictures(comparison, tmp_path):
     written = write_report(comparison, report(WRONG), tmp_path / "new" / "report")
     names = ["bleu-by-length", "scores", "worst-alignments"]
     expected = {"report.md", "report.json", *(f"{name}{suffix}" for name in names for suffix in (".svg", ".png"))}
     assert {file.name for file in written.parent.iterdir()} == expected
     assert set(re.findall(r"^!\[[^]]+ [^]]+\]\((.+)\.svg\)$", written.read_text("utf-8"), re.MULTILINE)) == set(names)
-
-
-def test_two_reports_into_one_folder_do_not_mix(comparison, tmp_path, monkeypatch):
-    """The second writer starts after the first picture of the first one, and waits."""
-    other = compare("other", PAIRS, {"only": report(WRONG)}, {"only": "greedy"})
-    save, second = evaluation.save_figure, threading.Thread(target=write_report, args=(other, report(WRONG), tmp_path))
-
-    def save_and_start(figure, path):
-        save(figure, path)
-        if second.ident is None:
-            second.start()
-            second.join(0.5)
-
-    monkeypatch.setattr(evaluation, "save_figure", save_and_start)
-    write_report(comparison, report(WRONG), tmp_path)
-    second.join()
-    alone = write_report(other, report(WRONG), tmp_path / "alone").parent
-    for file in alone.iterdir():
-        assert (tmp_path / file.name).read_bytes() == file.read_bytes()
-
-
-def test_alignments_of_long_sentences_are_not_drawn(comparison):
-    figure = worst_alignments(comparison, report(RIGHT))
-    assert [axes.get_title() for axes in figure.axes[:-1]] == ["sentence 4", "sentence 2"]
-    long = " ".join(["largo"] * 50)
-    assert worst_alignments(comparison, report(RIGHT)._replace(translations=[translation(long, long)] * 4)) is None

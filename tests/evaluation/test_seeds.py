@@ -64,23 +64,6 @@ def test_a_named_baseline_gives_the_p_of_a_table_of_these_two_systems():
         assert (here["first"], here["other"]) == (default["first"], default["other"])
 
 
-def test_with_several_runs_the_p_of_a_named_baseline_differs_only_by_the_drawn_runs():
-    first, other, last = ([worse(share, seed + n) for n in (0, 1)] for share, seed in ((0.4, 1), (0.7, 3), (0.25, 5)))
-    found = bootstrap_seeds({"first": first, "other": other, "last": last}, REFERENCES, baselines={"last": "first"})
-    alone = bootstrap_seeds({"first": first, "last": last}, REFERENCES)
-    assert 0.01 < alone.bleu["last"].p < 0.5
-    assert found.bleu["last"].p == pytest.approx(alone.bleu["last"].p, abs=0.03)
-    assert found.bleu["last"].mean == alone.bleu["last"].mean
-
-
-def test_a_baseline_may_be_a_later_system_and_is_itself_compared_only_if_it_has_a_baseline():
-    good, bad = [worse(0.22, 1)], [worse(0.45, 2)]
-    default = bootstrap_seeds({"good": good, "bad": bad}, REFERENCES).bleu
-    found = bootstrap_seeds({"good": good, "bad": bad}, REFERENCES, baselines={"good": "bad", "bad": None}).bleu
-    assert found["good"].p == default["bad"].p
-    assert found["bad"].p is None
-
-
 @pytest.mark.parametrize("baselines", [{"b": "c"}, {"c": "a"}, {"b": "b"}, {"c": None}])
 def test_a_baseline_is_another_system_of_the_table(baselines):
     with pytest.raises(ValueError, match=r"baselines: expected two different systems of a, b, received \{'[bc]': "):
@@ -126,27 +109,6 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "| - |" in first
     assert "0.250" in second
     assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
-
-
-def test_the_table_names_the_baselines_unless_each_is_the_row_above():
-    runs = {name: [result(worse(share, 1), 1, 6.0)] for name, share in (("base", 0.5), ("one", 0.3), ("two_b", 0.1))}
-    above, named = summarise(runs, REFERENCES), summarise(runs, REFERENCES, baselines={"two_b": "base"})
-    assert [row.baseline for row in above] == [None, "base", "one"]
-    assert [row.baseline for row in named] == [None, "base", "base"]
-    assert named[2].bleu.p == summarise({name: runs[name] for name in ("base", "two_b")}, REFERENCES)[1].bleu.p
-    assert summarise(runs, REFERENCES, baselines={"two_b": "one"}) == above
-    assert "against" not in to_markdown(above)
-    assert "difference from the row above" in to_markdown(above)
-    lines = to_markdown(named).splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    assert rows[0][:6] == ["system", "rate", "runs", "against", "BLEU", "p"]
-    assert [(row[0], row[3], bool(row[5])) for row in rows[2:]] == [
-        ("base", "", False),
-        ("one", "base", True),
-        (r"two\_b", "base", True),
-    ]
-    assert {len(row) for row in rows} == {len(rows[0])}
-    assert "difference from the system in the column against" in lines[-1]
 
 
 def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):

@@ -1,15 +1,11 @@
 """Exports: their contents, and their replies in a fresh process that runs them as TensorFlow Serving does."""
 
-import collections
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 from tiny import TINY_MODEL, randomise
 
 from nmt_keras.config import (
@@ -24,11 +20,10 @@ from nmt_keras.config import (
 )
 from nmt_keras.export import BEAM_SIZE, CONTRACT, export, load_exported, versions
 from nmt_keras.export.fresh_process import ask
-from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, STRANGE, arrays, checks, named
-from nmt_keras.export.warmup import LARGE, WARMUP
+from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, arrays, checks, named
+from nmt_keras.export.warmup import LARGE
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import fit_tokenizer
-from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded, DecodedText, NBest, Scored
 from serve.models.servable import Servable
@@ -36,7 +31,6 @@ from serve.models.warmup import load_warm
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
 COMPACT = ExportConfig(half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=4, wait_ms=20.0))
 CONFIGS = {"word": ExportConfig(), "subword": ExportConfig(), "compact": COMPACT}
 ANSWERED = sorted(FEEDS.keys() - set(REFUSED))
@@ -152,12 +146,6 @@ def test_an_export_passes_every_check_of_a_verification(answered, kind):
     assert [check for check in checks(answered[kind]) if check.faults] == []
 
 
-def test_unequal_numbers_of_sources_and_targets_are_refused(folders):
-    served = ServedTranslator(folders["word"])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="source, target"):
-        served.loaded.signatures["score"](source=tf.constant(["a", "b"]), target=tf.constant(["c"]))
-
-
 def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators, tmp_path):
     beam = translators["word"].with_search(replace(translators["word"].search, beam_size=3))
     served, sentences = load_exported(export(beam, tmp_path / "model")), ["Mi casa es roja.", "No."]
@@ -186,16 +174,6 @@ def test_an_export_that_samples_samples_in_python_too(translators, tmp_path):
 
 
 # Graph
-
-
-@pytest.mark.parametrize("kind", ["word", "subword"])
-def test_the_variables_that_functions_read_are_those_that_are_restored(folders, kind):
-    (meta,) = saved_model_pb2.SavedModel.FromString((folders[kind] / "saved_model.pb").read_bytes()).meta_graphs
-    graph = meta.graph_def
-    variables = {node.name for node in graph.node if node.op == "VarHandleOp"}
-    restored = {name for node in graph.node if node.name == meta.saver_def.restore_op_name for name in node.input}
-    read = {name for node in graph.node for name in node.input if "signature_wrapper" in node.attr["f"].func.name}
-    assert variables & read == variables & restored == variables
 
 
 def test_half_precision_takes_half_the_bytes_and_leaves_the_translator_as_it_was(folders, translators):
@@ -232,37 +210,6 @@ def test_an_export_has_no_cudnn_operation_even_if_a_gpu_is_visible(translators, 
     assert [op for op in operations if "cudnn" in op.lower()] == []
 
 
-def test_the_signatures_of_an_export_share_one_tokenizer_and_encoder(folders):
-    saved = saved_model_pb2.SavedModel.FromString((folders["subword"] / "saved_model.pb").read_bytes())
-    functions = saved.meta_graphs[0].graph_def.library.function
-    operations = [node.op for function in functions for node in function.node_def]
-    assert operations.count("NormalizeUTF8") == 2  # of the source, and of the target of `score`
-
-
-@pytest.mark.parametrize("device", ["/CPU:1", "/GPU:0"])
-def test_an_export_placed_on_another_device_replies_the_same(folders, expected, device):
-    """A second virtual CPU stands in for a GPU. Soft placement moves the nodes of a missing GPU to the CPU."""
-    config = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"CPU": 2})
-    with tf.compat.v1.Session(graph=tf.Graph(), config=config) as session, session.graph.as_default():
-        with tf.device(device):
-            loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folders["compact"]))
-        signature = loaded.signature_def["greedy"]
-        fetches = {name: info.name for name, info in signature.outputs.items()}
-        options, metadata = tf.compat.v1.RunOptions(output_partition_graphs=True), tf.compat.v1.RunMetadata()
-        found = session.run(
-            fetches,
-            {signature.inputs["text"].name: encoded(STRANGE)},
-            options=options,
-            run_metadata=metadata,
-        )
-    nodes = [node for graph in metadata.partition_graphs for node in graph.node]
-    placed = collections.Counter(node.device.split("/device:")[-1] for node in nodes)
-    assert placed.most_common(1)[0][0] == {"/CPU:1": "CPU:1", "/GPU:0": "CPU:0"}[device]
-    (best,) = expected["compact", "greedy", "together"]
-    assert found["translation"].tolist() == best.translation.numpy().tolist()
-    np.testing.assert_allclose(found["score"], best.score, rtol=0, atol=1e-4)
-
-
 # Serving
 
 
@@ -287,15 +234,6 @@ def test_the_embedded_server_answers_the_warm_up_requests_while_it_loads(loading
     _, seen = loading
     sides = {name: len(signature.inputs) for name, signature in CONTRACT.items()}
     assert seen == [(name, *[rows] * sides[name]) for name in CONTRACT for rows in (1, LARGE)]
-
-
-def test_warm_up_requests_name_the_model_and_grow_token_by_token(folders, translators, kind):
-    logs = [PredictionLog.FromString(record.numpy()) for record in tf.data.TFRecordDataset(str(folders[kind] / WARMUP))]
-    assert {log.predict_log.request.model_spec.name for log in logs} == {kind}
-    text = tf.make_ndarray(logs[1].predict_log.request.inputs["text"])
-    lengths = translators[kind].source_tokenizer.encode(tf.constant(text)).lengths.numpy()
-    assert len(text) == LARGE
-    assert lengths[0] < LARGE // 2 <= lengths[-1]
 
 
 def test_concurrent_requests_are_answered_as_if_each_were_alone(loading, translators):

@@ -6,12 +6,11 @@ A small model with the contract's signatures stands in for an export. Each test 
 import copy
 import json
 import re
-import sys
 
 import pytest
 import tensorflow as tf
 
-from nmt_keras.export import CONTRACT, Check, Verification, fresh_process, verify
+from nmt_keras.export import CONTRACT, verify
 from nmt_keras.export.fresh_process import ask
 from nmt_keras.export.verification import REFUSED, REQUESTS, checks, named
 
@@ -164,11 +163,6 @@ def test_a_fault_is_found_and_named(answers, break_it, fault):
     assert re.search(fault, "\n".join(faults(answers)))
 
 
-def test_rounding_is_not_a_fault(answers):
-    values(answers, "serving_default", "together", "score")[3] += 1e-5
-    assert faults(answers) == []
-
-
 # The process
 
 
@@ -194,12 +188,6 @@ def test_a_report_has_a_line_per_check_after_the_libraries(folder, interpreter):
     assert tf.__version__ in first
     assert len(lines) == len(found.checks)
     assert all(line.startswith("ok ") for line in lines)
-
-
-def test_a_report_shows_each_fault_below_its_check(folder):
-    found = Verification(folder, {}, [Check("devices", ["/device:GPU:0"]), Check("values", [])])
-    assert not found.passed
-    assert re.search("FAILED +devices\n +/device:GPU:0\nok +values$", str(found))
 
 
 @pytest.mark.parametrize(
@@ -229,15 +217,3 @@ def test_a_folder_without_a_model_and_a_missing_interpreter_are_refused(folder, 
         verify(tmp_path)
     with pytest.raises(FileNotFoundError, match="no-python"):
         verify(folder, "/nowhere/no-python")
-
-
-def test_a_process_has_neither_keras_nor_this_package(tmp_path, monkeypatch):
-    """A script that lists the modules that can be imported replaces the real script."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import json, sys\n"
-        "print(json.dumps({}))\n"
-        "print(json.dumps([name for name in ('keras', 'nmt_keras', 'serve', 'tf_keras') if sys.modules[name]]))\n"
-    )
-    monkeypatch.setattr(fresh_process, "SCRIPT", script)
-    assert ask(tmp_path, [], sys.executable).facts == []

@@ -208,15 +208,6 @@ def test_the_newest_and_the_labelled_versions_are_kept_and_so_is_what_is_no_vers
     assert children(tmp_path) == sorted(["2", "10", "11", "notes", "-1", "1.5", "0"])
 
 
-def test_a_version_has_no_number_any_more_when_its_files_are_deleted(tmp_path, monkeypatch):
-    make_versions(tmp_path, "1", "2")
-    monkeypatch.setattr("shutil.rmtree", lambda path, ignore_errors: None)
-    prune(tmp_path, max_to_keep=1)
-    assert versions(tmp_path) == [2]
-    (deleted,) = tmp_path.glob("deleted-1-*/saved_model.pb")  # renamed whole
-    assert deleted.read_text() == "1"
-
-
 def test_leftovers_of_deletions_go_and_those_of_exports_if_they_have_not_changed_for_an_hour(tmp_path):
     make_versions(tmp_path, "2", "deleted-1-abc", "partial-old", "partial-new", "partial-slow")
     now = time.time()
@@ -226,26 +217,6 @@ def test_leftovers_of_deletions_go_and_those_of_exports_if_they_have_not_changed
     os.utime(tmp_path / "partial-slow" / "variables", (now, now - 0.9 * ABANDONED_AFTER))
     prune(tmp_path, max_to_keep=1)
     assert children(tmp_path) == ["2", "partial-new", "partial-slow"]
-
-
-@pytest.mark.usefixtures("_clock_ahead")
-def test_an_export_in_progress_is_kept_by_a_machine_whose_clock_is_ahead(tmp_path):
-    make_versions(tmp_path, "2", "partial-new")
-    prune(tmp_path, max_to_keep=1)
-    assert children(tmp_path) == ["2", "partial-new"]
-
-
-def test_two_processes_may_prune_at_the_same_time(tmp_path, monkeypatch):
-    make_versions(tmp_path, "1", "2", "3")
-    rename = os.rename
-
-    def be_late(old, new):
-        rename(old, new.with_name(f"{new.name}-by-another"))
-        rename(old, new)
-
-    monkeypatch.setattr(os, "rename", be_late)
-    prune(tmp_path, max_to_keep=1)
-    assert children(tmp_path) == ["3"]
 
 
 def test_at_least_one_version_is_kept(translator, folder):

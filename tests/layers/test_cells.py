@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import advance, advance_stack, cell_of, output_of, stack_of, stack_output, state_of, zero_state
+from reference import advance, advance_stack, cell_of, output_of, stack_of, stack_output
 from tensors import assert_same, normal
 from tiny import randomise
 
@@ -81,14 +81,6 @@ def test_a_cell_without_context_or_without_inputs_has_no_weights_for_them(kind, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_state_is_made_of_an_output_or_of_zeros(kind):
-    cell, output = make(kind), normal(B, 1, U)
-    assert_same(at(cell.state_of(output), 1, 0), state_of(cell_of(cell), at(output, 1, 0)))
-    assert_same(at(cell.zero_state(tf.constant(B)), 2, 0), zero_state(cell_of(cell)))
-    assert {part.shape for part in tf.nest.flatten(cell.zero_state(tf.constant(B)))} == {(B, 1, U)}
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_new_cell_s_biases_are_0_but_an_lstm_s_forget_gate_begins_open(kind):
     for variable in built(CELLS[kind], 2, INPUT, D).trainable_variables:
         if "bias" in variable.name:
@@ -147,33 +139,6 @@ def test_an_update_gate_keeps_the_state_or_replaces_it_and_the_lecture_s_is_the_
     state = tf.constant([[0.5]])
     assert advance_empty(built(kind, 1), [[keeps, 0.0, 9.0]], state).numpy() == 0.5
     assert advance_empty(built(kind, 1), [[-keeps, 0.0, 9.0]], state).numpy() == pytest.approx(np.tanh(9.0), abs=1e-6)
-
-
-@pytest.mark.parametrize(("kind", "replaces"), [("gru", 100.0), ("gru-reset-after", -100.0)])
-def test_a_gru_that_resets_nothing_and_replaces_the_state_is_the_plain_recurrent_unit(kind, replaces):
-    # cs224d, lecture 9: with reset 1 and update 0. In Cho's unit, update 1 replaces the state.
-    gru, plain = make(kind), make("tanh")
-    update_and_reset = np.repeat([replaces, 100.0], U)
-    gru.bias.assign(np.concatenate([update_and_reset, gru.bias.numpy()[2 * U :]]))
-    if kind == "gru-reset-after":
-        gru.recurrent_bias.assign(np.zeros(3 * U))
-    plain.kernel.assign(gru.kernel[:, 2 * U :])
-    plain.context_kernel.assign(gru.context_kernel[:, 2 * U :])
-    plain.recurrent.assign(gru.recurrent[:, -U:])
-    plain.bias.assign(gru.bias[2 * U :])
-    seen = normal(B, T, INPUT), normal(B, T, U, seed=3), normal(B, T, D, seed=4)
-    np.testing.assert_allclose(step(gru, *seen), step(plain, *seen), atol=1e-6)
-
-
-def test_resetting_before_a_product_and_after_it_differ_as_soon_as_the_product_mixes_units():
-    """The cells have two units. The first is reset. Each proposal is the sum of the states that it may read."""
-    state, all_ones = tf.constant([[0.3, 0.4]]), tf.ones([2, 2])
-    gates = [-100.0, 100.0, 0.0, 0.0]  # the reset gates are 0 and 1
-    before = advance_empty(built(GRUCell, 2), [[100.0, 100.0, *gates]], state, recurrent=all_ones)
-    np.testing.assert_allclose(before, np.tanh([[0.4, 0.4]]), atol=1e-6)
-    recurrent = tf.concat([tf.zeros([2, 4]), all_ones], axis=1)
-    after = advance_empty(built(ResetAfterGRUCell, 2), [[-100.0, -100.0, *gates]], state, recurrent=recurrent)
-    np.testing.assert_allclose(after, np.tanh([[0.0, 0.7]]), atol=1e-6)
 
 
 def test_a_layer_normalised_cell_ignores_the_scale_of_its_matrices():

@@ -6,15 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_MODEL, TINY_RECIPE, randomise
+from tiny import TINY_RECIPE, randomise
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.layers.cells import LSTMCell, ResetAfterGRUCell
 from nmt_keras.layers.cudnn import run_cudnn
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.scan import scan
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training.execution import Execution, build_for_training, choose_execution, describe_execution
+from nmt_keras.training.execution import Execution, build_for_training, choose_execution
 
 SOURCE = tf.constant([[5, 6, 7, 8, 3], [9, 3, 0, 0, 0], [4, 5, 3, 0, 0]])
 TARGET = tf.constant([[2, 4, 5, 6, 7], [2, 8, 3, 0, 0], [2, 3, 0, 0, 0]])
@@ -78,33 +77,6 @@ def test_luong_s_decoder_equals_the_loop_s_and_so_does_its_gradient(cell, kind):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("config", "sampling", "fused"),
-    [
-        (luong("lstm"), 0.0, {"encoder", "decoder"}),
-        (luong("gru-reset-after"), 0.0, {"encoder", "decoder"}),
-        (luong("gru"), 0.0, set()),
-        (luong("tanh"), 0.0, set()),
-        (luong("lstm", recurrent_dropout=0.3), 0.0, set()),
-        (luong("lstm"), 0.1, {"encoder"}),
-        (luong("lstm", decoder={"input_feeding": True}), 0.0, {"encoder"}),
-        (luong("lstm", decoder={"cell": "gru", "initial_state": "zero"}), 0.0, {"encoder"}),
-        (replace(TINY_MODEL, encoder=EncoderConfig(cell="lstm", units=7)), 0.0, {"encoder"}),
-    ],
-)
-def test_the_fused_path_is_taken_where_it_can_be_and_the_description_says_so(config, sampling, fused, monkeypatch):
-    model, looping = build(config), set()
-    for side in ("encoder", "decoder"):
-        monkeypatch.setattr(
-            f"nmt_keras.models.{side}.scan",
-            lambda *given, side=side, **options: looping.add(side) or scan(*given, **options),
-        )
-    model((SOURCE, TARGET), randomness=RANDOMNESS, sampling_probability=tf.constant(sampling) if sampling else None)
-    assert looping == {"encoder", "decoder"} - fused
-    told = describe_execution(choose_execution(False, 1), model, replace(TrainConfig(), sampling_to=sampling))
-    assert {side for side in ("encoder", "decoder") if side in told} == fused
-
-
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("kind", [LSTMCell, ResetAfterGRUCell])
 def test_cudnn_gets_inputs_and_weights_of_one_type(policy, kind, dtype_policy, monkeypatch):
@@ -122,14 +94,6 @@ def test_a_search_does_not_use_cudnn_because_an_export_must_run_on_a_cpu(monkeyp
     model = build(luong("lstm"))
     assert model.encoder.runs_cudnn
     model.encoder(SOURCE)
-
-
-def test_half_precision_computes_in_it(dtype_policy):
-    dtype_policy("mixed_bfloat16")
-    cell = LSTMCell(7)
-    cell.build((2, 3, 5))
-    outputs, state = run_cudnn(cell, tf.zeros([2, 3, 5], tf.bfloat16), tf.ones([2, 3], tf.bool))
-    assert outputs.dtype == state.hidden.dtype == tf.bfloat16
 
 
 @pytest.mark.parametrize(
@@ -170,16 +134,3 @@ def test_a_model_built_for_training_uses_cudnn_if_this_machine_has_a_gpu_and_xla
     recipe = replace(TINY_RECIPE, train=train, model=luong("lstm"))
     model = build_for_training(recipe, 11, 13)
     assert model.encoder.use_cudnn == model.decoder.use_cudnn == fused
-
-
-@pytest.mark.parametrize(
-    ("xla", "precision", "words"),
-    [
-        (None, "float32", "compiled by XLA"),
-        (False, "float32", "a plain TensorFlow graph"),
-        (None, "bfloat16-products", "compiled by XLA; factors of products are rounded to bfloat16"),
-    ],
-)
-def test_the_description_of_a_cpu_s_execution_names_its_path(xla, precision, words):
-    told = describe_execution(choose_execution(xla, 0, precision), build(luong()), TrainConfig(precision=precision))
-    assert told.startswith(f"forward and backward pass: {words}")

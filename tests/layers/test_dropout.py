@@ -88,9 +88,3 @@ def test_positions_that_draw_one_by_one_share_the_masks_of_states():
     first, second = (masks_of(replace(RANDOMNESS, position=tf.constant(p)), 1, **rates) for p in (0, 1))
     assert all(np.any(one != other) for one, other in zip(first.inputs, second.inputs, strict=True))
     np.testing.assert_array_equal(first.states, second.states)
-
-
-def test_a_stack_drops_nothing_outside_training_and_nothing_at_rate_0():
-    assert masks_of(None, dropout=0.5, recurrent_dropout=0.5) == ((), ())
-    assert masks_of(RANDOMNESS, dropout=0.5).states == ()
-    assert masks_of(RANDOMNESS, recurrent_dropout=0.5).inputs == ()

@@ -59,13 +59,6 @@ def test_sinusoids_are_the_paper_s_with_the_sines_first(position):
     np.testing.assert_allclose(sinusoids(tf.constant(position), U), [*wanted[0::2], *wanted[1::2]], atol=1e-4)
 
 
-def test_sinusoids_by_hand():
-    """Two of 4 units advance by 1 radian per position, the other two by 0.01 radians."""
-    found = sinusoids(tf.constant([[0], [3]]), 4)
-    wanted = [[[0.0, 0.0, 1.0, 1.0]], [[np.sin(3), np.sin(0.03), np.cos(3), np.cos(0.03)]]]
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
 # Heads
 
 
@@ -209,13 +202,3 @@ def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(dty
     assert {variable.dtype for variable in encoder.trainable_variables} == {"float32"}
     assert found.values.dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(found.values, tf.float32), wanted.values, atol=0.1)
-
-
-def test_dropout_is_on_embeddings_and_on_every_sublayer_in_training_alone():
-    batch = padded(SENTENCES[:1], 5)
-    calm, dropping = make(), make(dropout_rate=1.0 - 2.0**-25)  # draws are multiples of 2^-24, so everything is dropped
-    np.testing.assert_array_equal(calm(*batch, randomness=RANDOMNESS).values, calm(*batch).values)
-    np.testing.assert_array_equal(dropping(*batch).values, calm(*batch).values)
-    np.testing.assert_array_equal(
-        dropping(*batch, randomness=RANDOMNESS).values[0], np.tile(dropping.norm.beta.numpy(), [5, 1])
-    )

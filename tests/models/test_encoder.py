@@ -12,7 +12,7 @@ from nmt_keras.layers.cells import CELLS
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.encoder import Encoder
 
-PAD, END = 0, 3
+END = 3
 SENTENCES = [[4, 5, 6, 7, END], [END], [8, 9, END], [18, END]]
 LENGTHS = [5, 1, 3, 2]
 V, E, U = 19, 5, 7
@@ -61,15 +61,6 @@ def test_annotations_last_states_and_summary_are_the_papers(fields):
         for states, forward, backward in zip(encoding.states, wanted.forward, wanted.backward, strict=True):
             for found, ends in ((states.forward, forward), (states.backward, backward)):
                 assert_same(at(found, b), ends)
-
-
-def test_a_configured_encoder_is_the_paper_s(model):
-    encoding = model.encoder(*padded(SENTENCES, 7))
-    for b, sentence in enumerate(SENTENCES):
-        wanted = encode(recurrent_encoder_of(model.encoder), sentence)
-        np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted.h, atol=1e-5)
-        np.testing.assert_allclose(encoding.states[0].forward[b], wanted.forward[0], atol=1e-5)
-        np.testing.assert_allclose(encoding.states[0].backward[b], wanted.backward[0], atol=1e-5)
 
 
 def test_two_words_by_hand():
@@ -146,38 +137,6 @@ def test_annotations_are_0_at_padding(fields):
         assert encoding.values[b, :length].numpy().all()
 
 
-def test_the_encoding_tells_the_mask_and_the_lengths(model):
-    ids, mask = padded(SENTENCES, 7)
-    encoding = model.encoder(ids, mask)
-    np.testing.assert_array_equal(encoding.mask, mask)
-    assert encoding.lengths.numpy().tolist() == LENGTHS
-    assert encoding.lengths.dtype == tf.int32
-
-
-def test_the_last_forward_state_is_at_the_last_token_and_the_last_backward_state_at_the_first():
-    both = make()(*padded(SENTENCES, 7))
-    for b, length in enumerate(LENGTHS):
-        np.testing.assert_array_equal(both.states[0].forward[b], both.values[b, length - 1, :U])
-        np.testing.assert_array_equal(both.states[0].backward[b], both.values[b, 0, U:])
-        np.testing.assert_array_equal(both.summary[b], [*both.states[0].forward[b], *both.states[0].backward[b]])
-
-
-def test_an_encoder_of_one_direction_has_no_states_of_the_other():
-    forward = make(direction="forward", layers=2)(*padded(SENTENCES, 7))
-    backward = make(direction="backward", layers=2)(*padded(SENTENCES, 7))
-    assert [layer.backward for layer in forward.states] == [None, None]
-    assert [layer.forward for layer in backward.states] == [None, None]
-    for b, length in enumerate(LENGTHS):
-        np.testing.assert_array_equal(forward.summary[b], forward.values[b, length - 1])
-        np.testing.assert_array_equal(backward.summary[b], backward.values[b, 0])
-
-
-def test_a_summary_of_an_lstm_is_what_others_see_of_its_last_state():
-    encoding = make(cell="lstm")(*padded(SENTENCES, 7))
-    last = encoding.states[0]
-    np.testing.assert_array_equal(encoding.summary, np.concatenate([last.forward.hidden, last.backward.hidden], axis=1))
-
-
 # Laws
 
 
@@ -212,20 +171,6 @@ def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
     assert_same(found.summary, reversed_.summary, atol=1e-6)
 
 
-def test_a_bidirectional_layer_is_one_of_each_direction_side_by_side_or_summed():
-    both, summed = make(), make(merge="sum")
-    one_way = make(direction="forward"), make(direction="backward")
-    for encoder in (both, summed):
-        encoder.embedding.embeddings.assign(one_way[0].embedding.embeddings)
-        encoder.forward_cells[0].set_weights(one_way[0].forward_cells[0].get_weights())
-        encoder.backward_cells[0].set_weights(one_way[1].backward_cells[0].get_weights())
-    one_way[1].embedding.embeddings.assign(one_way[0].embedding.embeddings)
-    batch = padded(SENTENCES, 7)
-    forward, backward = (encoder(*batch).values for encoder in one_way)
-    np.testing.assert_allclose(both(*batch).values, tf.concat([forward, backward], axis=-1), atol=1e-6)
-    np.testing.assert_allclose(summed(*batch).values, forward + backward, atol=1e-6)
-
-
 def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
     encoder = make(cell="lstm", layers=2, residual=True, word_view=True)
     shapes = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
@@ -258,20 +203,6 @@ def test_an_encoder_without_dropout_ignores_noise_and_one_with_it_does_not(model
         assert np.abs(make(layers=2, **fields)(*ids, randomness=randomness).values - wanted).max() > 0.01
 
 
-def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatch):
-    dropped = []
-
-    def spy(x, rate, randomness, site):
-        dropped.append((x.shape[-1], rate, site))
-        return x
-
-    monkeypatch.setattr(nmt_keras.models.encoder, "dropout", spy)
-    make(dropout_rate=0.25, layers=3, word_view=True)(*padded(SENTENCES, 5), randomness=Randomness(1, 1))
-    assert [size for size, *_ in dropped] == [E, 2 * U, 2 * U]
-    assert {rate for _, rate, _ in dropped} == {0.25}
-    assert len({site for *_, site in dropped}) == 3, "no two places share a mask"
-
-
 @pytest.mark.parametrize("cell", CELLS)
 def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cell, monkeypatch):
     masks, draw = [], nmt_keras.models.encoder.draw_dropout_mask
@@ -297,16 +228,3 @@ def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cel
 
 
 # As a Keras layer
-
-
-@some_kinds
-def test_an_encoder_comes_back_from_its_configuration(fields):
-    encoder = make(dropout_rate=0.25, recurrent_dropout_rate=0.5, **fields)
-    config = encoder.get_config()
-    copy = Encoder.from_config(config)
-    copy.build()
-    assert copy.get_config() == config
-    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in encoder.trainable_variables]
-    copy.set_weights(encoder.get_weights())
-    batch = padded(SENTENCES, 5)
-    assert_same(copy(*batch), encoder(*batch), atol=0.0)

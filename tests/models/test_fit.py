@@ -6,13 +6,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensors import assert_same
 from tiny import TINY_MODEL
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
-from nmt_keras.models.seq2seq import Seq2Seq, build_model
+from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training.updater import Updater
 
 START, END, V = 2, 3, 19
@@ -104,10 +103,3 @@ def test_label_smoothing_is_that_of_our_loop():
     model.compile(keras.optimizers.SGD(0.0), MaskedCrossEntropy(label_smoothing=0.2))
     total = masked_cross_entropy(model((SOURCE, READ)).logits, TARGET, TARGET > 0, 0.2).total
     assert model.evaluate((SOURCE, READ), TARGET, verbose=0) == pytest.approx(float(total) / 5)
-
-
-def test_parts_that_are_already_built_can_be_composed():
-    model = built(DRY)
-    again = Seq2Seq(model.encoder, model.decoder)
-    assert_same(again((SOURCE, READ)), model((SOURCE, READ)), rtol=0.0, atol=0.0)
-    again.build()

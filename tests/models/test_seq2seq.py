@@ -202,24 +202,6 @@ def test_every_part_computes_in_half_precision_and_stays_finite(name, in_precisi
 # As a Keras model
 
 
-def test_the_summary_counts_the_parameters_of_both_halves(model):
-    E, H, U, A, readout = 5, 7, 11, 13, 17
-    D = 2 * H
-    encoder = 19 * E + 2 * 3 * H * (E + H + 1)
-    attention = A * (U + D + 1)
-    decoder = (
-        23 * E + (H + 1) * U + attention + 3 * U * (E + U + D + 1) + (U + D + E + 1) * 2 * readout + (readout + 1) * 23
-    )
-    assert model.encoder.count_params() == encoder
-    assert model.decoder.count_params() == decoder
-    lines: list[str] = []
-    model.summary(print_fn=lambda line, line_break=False: lines.append(line))
-    text = "\n".join(lines)
-    assert f"{encoder:,}" in next(line for line in text.split("\n") if "encoder" in line)
-    assert f"{decoder:,}" in next(line for line in text.split("\n") if "decoder" in line)
-    assert f"Total params: {encoder + decoder:,}" in text
-
-
 class Unallocated:
     """A variable that has a shape but no value."""
 
@@ -247,12 +229,6 @@ def count_parameters(monkeypatch):
         return sum(int(np.prod(shape)) for shape in shapes)
 
     return count
-
-
-@pytest.mark.parametrize("name", ["rnnsearch-deep", "conditional-deep", "luong-feed", "lecture", "self-attention"])
-def test_parameters_are_counted_alike_with_and_without_making_them(name, count_parameters):
-    made = build_model(COMBINATIONS[name], 19, 19)
-    assert count_parameters(COMBINATIONS[name], 19) == made.count_params()
 
 
 def test_rnnsearch_has_the_paper_s_size(count_parameters):
@@ -298,15 +274,6 @@ def test_a_configuration_gives_the_model_its_sizes():
     assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
     assert decoder.output_state == config.decoder.output_state
     assert encoder.dropout_rate == decoder.dropout_rate == 0.25
-
-
-def test_a_model_comes_back_from_its_configuration(model):
-    config = model.get_config()
-    copy = Seq2Seq.from_config(config)
-    copy.build()
-    copy.set_weights(model.get_weights())
-    assert copy.get_config() == config
-    assert_same(copy(batch(PAIRS, 7, 5)), model(batch(PAIRS, 7, 5)), rtol=0.0, atol=0.0)
 
 
 ignore_keras_saving = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

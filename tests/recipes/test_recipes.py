@@ -1,9 +1,7 @@
 """Recipes: each builds a model, documents its command, and has the hyperparameters of its paper."""
 
 import functools
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,7 +10,6 @@ import tensorflow as tf
 from keras.utils import pad_sequences
 from reference import loss, weights_of
 
-import nmt_keras
 from nmt_keras.config import (
     AttentionConfig,
     DecoderConfig,
@@ -26,9 +23,7 @@ from nmt_keras.config import (
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
-from nmt_keras.runs.directory import write_recipe
 from nmt_keras.training import Updater
-from nmt_keras.training.schedules import learning_rate
 
 START, END = 2, 3
 
@@ -40,15 +35,6 @@ def test_a_recipe_builds_a_model_that_answers(name):
     output = model((tf.constant([[4, 5, END]]), tf.constant([[START, 6]])))
     assert output.logits.shape == (1, 2, 13)
     assert output.alignment.shape == (1, 2, 3)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_s_module_documents_its_command(name):
-    folder = Path(nmt_keras.__file__).parent / "recipes"
-    (home,) = [path for path in folder.glob("*.py") if f'"{name}"' in path.read_text(encoding="utf-8")]
-    named = set(re.findall(r"^ {4}nmt train ([\w-]+)", home.read_text(encoding="utf-8"), re.MULTILINE))
-    assert named
-    assert named <= set(RECIPES)
 
 
 def test_each_rung_of_luong_s_ladder_adds_one_thing():
@@ -221,16 +207,6 @@ def test_the_pytorch_recipe_has_the_layers_of_that_implementation():
     assert output.feature_size == sizes.decoder.units + 2 * sizes.encoder.units + sizes.embedding_size
 
 
-def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():
-    small, base, paper = (find_recipe(f"rnnsearch-{name}") for name in ("small", "base", "50"))
-    for path in ("embedding_size", "encoder.units", "attention.units", "decoder.units"):
-        sizes = [functools.reduce(getattr, path.split("."), recipe.model) for recipe in (small, base, paper)]
-        assert sizes == sorted(set(sizes)), path
-    limits = {record.max_tokens for record in (base.source, base.target, base.train, base.search)}
-    assert limits == {100}  # translation has the same length limits as training
-    assert base.model.dropout > 0.0
-
-
 def test_each_recipe_of_the_lecture_adds_one_extension():
     """Each recipe adds one extension of cs224d, lecture 9."""
     base, separate, fed, deep, bidirectional, backward = (
@@ -265,13 +241,6 @@ def test_a_plain_update_ascends_the_mean_log_likelihood_of_a_sentence(name):
     moved = sum(float(np.sum(((new - old) / rate) ** 2)) for new, old in zip(model.get_weights(), start, strict=True))
     assert float(summed) / len(pairs) == pytest.approx(-before, rel=1e-5)
     assert objective() - before == pytest.approx(rate * moved, rel=0.02)
-
-
-@pytest.mark.parametrize(("name", "epochs", "last_at_1"), [("luong-base", 10, 5), ("luong-dropout", 12, 8)])
-def test_luong_s_rate_is_halved_in_every_epoch_after_its_fifth_or_eighth(name, epochs, last_at_1):
-    config, steps = find_recipe(name).train, 100
-    rates = [learning_rate(config, epoch * steps, epochs * steps) for epoch in range(epochs)]
-    assert rates == [1.0] * last_at_1 + [0.5**n for n in range(1, epochs - last_at_1 + 1)]
 
 
 def test_more_tokens_than_positions_of_a_self_attention_decoder_are_rejected():
@@ -312,11 +281,6 @@ def test_a_recipe_file_may_leave_out_fields_and_write_numbers_as_json_does(tmp_p
     file.write_text("name: mine\ntrain: {learning_rate: 1e-3, epsilon: 1e-8, minutes: null, epochs: 3}\n")
     train = TrainConfig(learning_rate=0.001, epsilon=1e-8, minutes=None, epochs=3)
     assert find_recipe(str(file)) == Recipe(name="mine", train=train)
-
-
-def test_the_recipe_of_a_run_directory_can_be_used_for_another_run(tmp_path):
-    write_recipe(tmp_path, RECIPES["tutorial"])
-    assert find_recipe(str(tmp_path / "recipe.json")) == RECIPES["tutorial"]
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,6 @@ def test_only_the_command_line_and_the_demo_import_the_server_and_client():
     assert importers("serve") == set()
 
 
-def test_only_the_tokenizers_import_tensorflow_text():
-    assert importers("tensorflow_text") == {"text"}
-
-
 def imported_by(*names):
     """Returns the modules that a new process has imported after it imports ``names``."""
     program = f"import sys, {', '.join(names)}; print(*sys.modules)"
@@ -136,10 +132,6 @@ def imported_by(*names):
         .stdout.decode()
         .split()
     }
-
-
-def test_importing_the_package_imports_none_of_its_modules():
-    assert not [name for name in imported_by("nmt_keras") if name.startswith("nmt_keras.")]
 
 
 def test_the_reader_of_text_needs_only_the_standard_library():

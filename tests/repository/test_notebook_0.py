@@ -224,10 +224,6 @@ def test_it_imports_nothing_of_the_library():
     assert not imported
 
 
-def test_it_has_at_most_350_lines_of_code():
-    assert sum(bool(line.strip()) for source in CODE.values() for line in source.splitlines()) <= 350
-
-
 @pytest.mark.slow
 def test_it_runs_from_top_to_bottom(tmp_path):
     home = tmp_path / "keras"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from bigram import STEPS, Killed, checkpoint_state, config, kill, random_batches
 from bigram import Run as Trained
 from tiny import TINY_RECIPE
@@ -45,14 +44,6 @@ def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp
     assert rates[STEPS + 1] > rates[STEPS]
     assert is_finished(tmp_path)
     assert Trained(batches, tmp_path, settings)().shown == []
-
-
-def test_more_minutes_are_the_steps_that_the_run_made_in_that_time(batches, tmp_path):
-    Trained(batches, tmp_path)()
-    reader = tf.train.load_checkpoint(str(tmp_path / "checkpoints" / "last"))
-    seconds = float(reader.get_tensor("progress/seconds/.ATTRIBUTES/VARIABLE_VALUE"))
-    again = Trained(batches, tmp_path, at={STEPS + 1: kill}).until_stopped(more_minutes=3 * seconds / 60.0)
-    assert again.shown == [(STEPS + 1, 4 * STEPS)]
 
 
 def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):

@@ -1,7 +1,5 @@
 """Power cuts: whenever the power fails, a reader finds the old content or the whole new content."""
 
-import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,11 +15,10 @@ from tiny import TINY_RECIPE, TINY_TEXT
 import nmt_keras
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers, write_record
+from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
 from nmt_keras.evaluation.report import Report, read_scores, write_score
 from nmt_keras.export.versions import prune, publish, versions
-from nmt_keras.files import write_whole
-from nmt_keras.runs import Run, load_runs
+from nmt_keras.runs import Run
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import fit_tokenizer, load_tokenizer
 from nmt_keras.training import Checkpoints, Updater, read_log
@@ -84,13 +81,6 @@ def test_a_row_of_the_log_is_whole_or_missing(folder):
     assert_old_or_new(folder, lambda: log.append(rows[1]), lambda at: read_log(at / "log.jsonl"), rows[:1], rows)
 
 
-def test_a_log_cut_at_a_checkpoint_is_the_old_or_the_new_one(folder):
-    path = folder / "log.jsonl"
-    rows = [{"step": step} for step in (1, 2, 3)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert_old_or_new(folder, lambda: Log(path, 2, 0), lambda at: read_log(at / "log.jsonl"), rows, rows[:2])
-
-
 def test_scores_are_the_old_or_the_new_ones(folder):
     path = folder / "scores.json"
     write_score(path, "valid", REPORT, "greedy", CHECKPOINT)
@@ -101,17 +91,6 @@ def test_scores_are_the_old_or_the_new_ones(folder):
         write_score(path, "test", REPORT, "greedy", CHECKPOINT)
 
     assert_old_or_new(folder, work, lambda at: read_scores(at / "scores.json"), old, new)
-
-
-def test_unchanged_content_that_a_killed_process_did_not_sync_outlives_a_power_cut(folder):
-    def work():
-        (folder / "recipe.json").write_text("text")  # as the killed process wrote it
-        write_whole(folder / "recipe.json", "text")
-
-    cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
-    done = [files_below(cut.folder) for cut in cuts if cut.done]
-    assert done == [{"recipe.json": b"text"}]
-    assert len(cuts) > 1
 
 
 @pytest.fixture
@@ -197,25 +176,6 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
     assert_old_or_new(folder, work, read, None, 20)
 
 
-def test_a_prepared_corpus_with_copied_tokenizers_is_missing_or_whole(folder):
-    """The Beam pipeline copies the tokenizers with TensorFlow, which does not fsync them."""
-    texts, place = folder.parent / "texts", folder / "prepared"
-    place.mkdir()
-    text = fit_tokenizer(TINY_TEXT, ["a b", "c d"])
-    for side in ("source", "target"):
-        text.save(texts / side)
-
-    def work():
-        shutil.copytree(texts, place, dirs_exist_ok=True)
-        write_record(str(place), [], 0, {}, {})
-
-    def read(folder):
-        at = folder / "prepared"
-        return files_below(at / "source") == files_below(texts / "source") if (at / "prepared.json").exists() else None
-
-    assert_old_or_new(folder, work, read, None, True)
-
-
 def test_a_version_is_missing_or_whole(folder):
     def write(version):
         module = tf.Module()
@@ -287,12 +247,6 @@ def test_two_processes_write_one_file_300_times_each_without_an_error(tmp_path):
         assert writer.returncode == 0
     assert (tmp_path / "file").read_text() in ("first299" * 100, "second299" * 100)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_partial_file_that_a_killed_process_left_is_no_part_of_a_vocabulary(run_folder, tmp_path):
-    other = Path(shutil.copytree(run_folder, tmp_path / "other"))
-    (other / "source" / "text.json.0a1b.partial").write_text("half")
-    load_runs([run_folder, other])  # refuses runs with different vocabularies
 
 
 def test_scores_that_are_written_at_once_are_all_kept(tmp_path):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,20 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from bigram import STEPS, Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
+from bigram import Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
 from bigram import Run as Trained
 from tiny import TINY_RECIPE
 
 import nmt_keras
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
-from nmt_keras.runs.directory import identity
 from nmt_keras.runs.training_data import PreparedSplit
-from nmt_keras.training import Checkpoints, Interrupted, Updater, is_finished, load_weights, newest, read_log
+from nmt_keras.training import Checkpoints, Interrupted, Updater, load_weights, read_log
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 
@@ -117,23 +113,6 @@ def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothin
     assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
     killed, whole = ([row["step"] for row in read_log(tmp_path / name / "log.jsonl")] for name in ("killed", "whole"))
     assert killed == whole
-
-
-def test_resuming_seeks_and_makes_no_batch_that_was_seen(batches, monkeypatch):
-    epoch = [batch for batch, _ in zip(batches.iterate(Position(2, 0, 0)), range(len(batches)), strict=False)]
-    made, sorted_pools = [], []
-    monkeypatch.setattr(
-        batches, "filled", lambda rows, shape: made.append(rows) or Batches.filled(batches, rows, shape)
-    )
-    monkeypatch.setattr(batches, "cut", lambda pool: sorted_pools.append(pool) or Batches.cut(batches, pool))
-    position, wanted = epoch[-1]
-    assert position.pool >= 2
-    found, batch = next(batches.iterate(position))
-    assert found == position
-    np.testing.assert_array_equal(batch.source, wanted.source)
-    assert len(made) == len(sorted_pools) == 1
-    after, _ = next(batches.iterate(position._replace(batch=position.batch + 1)))
-    assert after == Position(3, 0, 0)
 
 
 # Signals
@@ -225,14 +204,6 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
     assert kept == {"ckpt-5", "ckpt-8"}
 
 
-def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
-    damage(stopped, 5)
-    damage(stopped, 9)
-    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint") as refusal:
-        Trained(batches, stopped)(previous=True)
-    assert "RunOptions.previous" not in str(refusal.value)
-
-
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
 def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_is_whole(batches, stopped, lose):
     last = stopped / "checkpoints" / "last"
@@ -242,13 +213,6 @@ def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_
     assert again.reports[0].endswith("ckpt-5")
     assert again.steps == [6, 7]
     assert Trained(batches, stopped)().steps[0] == 8
-
-
-def test_a_run_killed_between_its_first_checkpoint_and_the_record_goes_on(batches, tmp_path):
-    Trained(batches, tmp_path, at={3: interrupt}).until_stopped()
-    (tmp_path / "checkpoints" / "last" / "checkpoint").unlink()
-    assert not is_finished(tmp_path)
-    assert Trained(batches, tmp_path)().steps == list(range(4, STEPS + 1))
 
 
 def _lone_damaged_checkpoint(folder):
@@ -276,16 +240,6 @@ def test_a_lone_damaged_checkpoint_of_a_trained_run_is_refused(batches, tmp_path
     with pytest.raises(ValueError, match=r"last/checkpoint: .*ckpt-9000.*Restore"):
         Trained(batches, tmp_path)()
     assert (last / "ckpt-9000.index").read_text() == "damaged"
-
-
-def test_a_damaged_first_checkpoint_of_a_run_with_an_empty_log_is_set_aside(batches, tmp_path):
-    last = _lone_damaged_checkpoint(tmp_path)
-    (tmp_path / "log.jsonl").touch()
-    run = Trained(batches, tmp_path, at={1: kill})
-    with pytest.raises(Killed):
-        run()
-    assert run.reports[0].endswith("set aside ckpt-9000, which cannot be read; no checkpoint is left")
-    assert (last / "damaged-ckpt-9000.index").read_text() == "damaged"
 
 
 @pytest.mark.parametrize("name", ["last", "best"])
@@ -316,14 +270,6 @@ def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, 
     assert present() == set(["ckpt-5", "ckpt-7"][-kept:])
 
 
-def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches, stopped):
-    (stopped / "checkpoints" / "best" / "checkpoint").write_text("")
-    assert load_weights(Bigram(), stopped / "checkpoints").step == 9  # the last checkpoint
-    Trained(batches, stopped)()
-    assert is_finished(stopped)
-    assert load_weights(Bigram(), stopped / "checkpoints").step == 5
-
-
 def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches, stopped):
     best = stopped / "checkpoints" / "best"
     for data in best.glob("ckpt-5.data-*"):
@@ -335,19 +281,6 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
         again(previous=True)
     assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
     assert load_weights(Bigram(), stopped / "checkpoints").step == 10
-
-
-def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(batches, stopped):
-    best = stopped / "checkpoints" / "best"
-    (best / "checkpoint").write_text("")
-    for data in best.glob("ckpt-5.data-*"):
-        data.unlink()
-    with pytest.raises(ValueError, match=r"ckpt-5.*set the checkpoints aside with RunOptions\.previous"):
-        Trained(batches, stopped)()
-    again = Trained(batches, stopped)
-    again(previous=True)
-    assert again.reports[0].endswith("no checkpoint is left")
-    assert newest(best) is not None
 
 
 def _add_times(record, begun, written):
@@ -365,21 +298,6 @@ def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopp
     assert again.steps[0] == 10
     kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
     assert kept == {"ckpt-10", "ckpt-11"}  # the older checkpoints were removed
-
-
-def test_a_clock_that_was_ahead_hides_no_damage(batches, stopped):
-    last = stopped / "checkpoints" / "last"
-    _add_times(last / "checkpoint", 1e6, 0.0)
-    (last / "ckpt-9.index").unlink()
-    with pytest.raises(ValueError, match=r"last/ckpt-9: .*ckpt-5.*RunOptions\.previous"):
-        Trained(batches, stopped)()
-
-
-def test_a_record_of_nothing_is_no_hindrance(batches, tmp_path):
-    for name in ("last", "best"):
-        (tmp_path / "checkpoints" / name).mkdir(parents=True)
-        (tmp_path / "checkpoints" / name / "checkpoint").write_text("")
-    assert Trained(batches, tmp_path)().steps[0] == 1
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
@@ -405,22 +323,6 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_differs(batches, tmp_p
     assert "train." not in str(refusal.value)
 
 
-def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path):
-    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
-    shutil.rmtree(folder / "target")
-    shutil.copytree(folder / "source", folder / "target")
-    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
-    stored = json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))
-    run = Run(folder)
-    now = identity(folder, run.recipe)
-    assert {name for name in now if stored[name] != now[name]} == {"vocabulary.target.vocabulary.txt"}
-    model, settings = Run(run_folder).translator().model, run.recipe.train
-    with pytest.raises(
-        ValueError, match=r"expected a checkpoint of this recipe's model; vocabulary\.target\.vocabulary"
-    ):
-        Checkpoints(folder / "checkpoints", Updater(model, settings), now).restore()
-
-
 # Disks
 
 
@@ -440,22 +342,6 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(
     last = tmp_path / "checkpoints" / "last"
     assert {path.name.split(".")[0] for path in last.iterdir()} == {"checkpoint", "ckpt-5"}
     assert Trained(batches, tmp_path, settings)().steps[0] == 6
-
-
-def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def fill():
-        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log.jsonl").stat().st_size, limits[1]))
-
-    try:
-        with pytest.raises(
-            OSError, match=r"log\.jsonl: could not be written; .*MiB are free\. The row of step 9 is missing.*Make room"
-        ):
-            Trained(batches, tmp_path, at={8: fill})()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert Trained(batches, tmp_path)().steps[0] == 6
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):

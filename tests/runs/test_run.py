@@ -14,16 +14,14 @@ from tiny import TINY_RECIPE
 import nmt_keras
 from nmt_keras.config import PairFilters, Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
 from nmt_keras.files import read_json
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
-from nmt_keras.runs.training import load_tokenizers
 from nmt_keras.runs.training_data import training_data
-from nmt_keras.text import Codec, WordTokenizer, fit_tokenizer
-from nmt_keras.training import Updater, checkpoint_index, checkpoints, load_weights, read_log, save_weights
+from nmt_keras.text import fit_tokenizer
+from nmt_keras.training import Updater, checkpoints, read_log, save_weights
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +96,6 @@ def test_a_run_directory_of_another_format_is_refused(folder, found):
         Run(folder)
 
 
-@pytest.mark.parametrize("change", [1, -1])
-def test_weights_of_another_format_are_refused_with_the_version_that_reads_them(folder, monkeypatch, change):
-    monkeypatch.setattr(checkpoints, "FORMAT", checkpoints.FORMAT + change)
-    monkeypatch.setattr(checkpoints, "OLDEST_WEIGHTS", checkpoints.FORMAT)
-    version = nmt_keras.__version__
-    with pytest.raises(
-        ValueError, match=rf"best/ckpt-\d+: expected format \d, received \d, written by nmt_keras {version}"
-    ):
-        Run(folder).translator()
-
-
 def test_a_run_with_an_older_training_state_is_translated_and_fine_tuned_but_not_resumed(
     folder, corpus, tmp_path, monkeypatch
 ):
@@ -124,18 +111,6 @@ def test_a_run_with_an_older_training_state_is_translated_and_fine_tuned_but_not
     assert (tmp_path / "tuned" / "initial" / "best" / "checkpoint").exists()
 
 
-def test_a_run_of_another_version_with_the_same_format_is_resumed_and_names_the_new_version(
-    corpus, tmp_path, monkeypatch
-):
-    run = Run(tmp_path, replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2)))
-    for version in ("9.8", "9.9"):
-        monkeypatch.setattr(nmt_keras, "__version__", version)
-        run.train(corpus, lambda _: None, lambda *_: None, stop_after=1 if version == "9.8" else None)
-        assert read_json(tmp_path / "recipe.json")["nmt_keras"] == version
-    reader = tf.train.load_checkpoint(str(checkpoint_index.newest(tmp_path / "checkpoints" / "last")))
-    assert json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))["nmt_keras"] == "9.9"
-
-
 def test_a_changed_corpus_is_refused(run_folder, corpus):
     changed = corpus._replace(train=[*corpus.train[:-1], Pair("Adiós.", "Goodbye.")])
     with pytest.raises(ValueError, match=r"corpus\.json: .*sha256\.train \w+ -> \w+"):
@@ -145,15 +120,6 @@ def test_a_changed_corpus_is_refused(run_folder, corpus):
 def test_a_folder_without_run_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"recipe\.json.*Train a run"):
         Run(tmp_path)
-
-
-def test_lines_become_ids_cut_at_max_tokens_and_which_were_cut_is_told():
-    text = WordTokenizer(["<pad>", "<unk>", "<start>", "<end>", "a", "b"], TokenizerConfig("word", 6, max_tokens=3))
-    pairs = [Pair(line, "a") for line in ("a", "", "a b", "b b b")]
-    tokens, targets, truncated = encode_pairs(Codec(text, text), pairs)
-    assert [tokens[i].tolist() for i in range(4)] == [[4, 3], [3], [4, 5, 3], [5, 5, 3]]
-    assert [targets[i].tolist() for i in range(4)] == [[4, 3]] * 4
-    assert truncated.tolist() == [False, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -264,19 +230,6 @@ def test_a_run_is_exported_again_if_any_fact_of_the_newest_version_differs(folde
     assert run.export(run.translator(), model) == model / "2"
 
 
-@pytest.mark.long
-def test_a_run_that_is_only_timed_again_is_not_exported_again(folder, corpus, tmp_path):
-    run, model = Run(folder), tmp_path / "model"
-    translator = run.translator()
-    run.evaluate(translator, "valid", corpus.valid)
-    first = run.export(translator, model)
-    assert read_manifest(first)["scores"]["valid"]["checkpoint"] == translator.checkpoints[0].sha256
-    scores = read_json(folder / "scores.json")
-    scores["valid"]["sentences_per_s"] += 1.0
-    (folder / "scores.json").write_text(json.dumps(scores))
-    assert run.export(translator, model) == first
-
-
 def write_best(run, step, value):
     """Writes a best checkpoint whose weights all have one value, as training beside another command does."""
     model = run.translator().model
@@ -300,34 +253,6 @@ def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_bet
     again = read_manifest(run.export(run.translator(), tmp_path / "model"))
     assert [each["step"] for each in again["checkpoints"]] == [before + 10]
     assert again["scores"] == {}
-
-
-def test_a_checkpoint_that_training_removes_while_it_is_read_gives_way_to_the_new_one(folder, monkeypatch):
-    run, read = Run(folder), checkpoints._read_weights
-    step = run.step()
-
-    def be_late(model, path):
-        if path.name == f"ckpt-{step}":
-            write_best(late, step + 10, 0.5)
-        return read(model, path)
-
-    late = Run(folder)
-    late_translator = late.translator()
-    monkeypatch.setattr(Run, "translator", lambda _: late_translator)
-    monkeypatch.setattr(checkpoints, "_read_weights", be_late)
-    model = build_model(run.recipe.model, *(text.vocabulary_size for text in load_tokenizers(folder)))
-    found = load_weights(model, folder / "checkpoints")
-    assert found.step == step + 10
-    assert all(np.all(variable == 0.5) for variable in model.variables)
-
-
-def test_the_best_checkpoint_is_not_replaced_by_the_last_while_training_writes_a_new_one(folder, monkeypatch):
-    run, recorded = Run(folder), checkpoint_index.recorded
-    before = recorded(folder / "checkpoints" / "best")
-    write_best(run, run.step() + 10, 0.5)
-    stale = [before]
-    monkeypatch.setattr(checkpoint_index, "recorded", lambda path: stale.pop() if stale else recorded(path))
-    assert checkpoint_index.newest(folder / "checkpoints" / "best").name == f"ckpt-{run.step()}"
 
 
 def test_a_damaged_best_checkpoint_is_not_copied_into_a_new_run(folder, corpus, tmp_path):

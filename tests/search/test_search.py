@@ -489,17 +489,6 @@ def test_tokens_are_drawn_from_the_softmax_over_the_most_probable_part(options, 
     np.testing.assert_allclose(found.log_probs[:, 0], np.log(softmax(SOME))[found.ids[:, 0, 0]], rtol=1e-4)
 
 
-def test_draws_of_two_steps_are_independent():
-    logits = SOME.copy()
-    logits[END] = -1e9  # so that all samples have two tokens
-    first, second = draw(np.tile(logits, [20_000, 1]), limit=2).ids[:, 0].numpy().T
-    drawn = [UNK, 4, 5, 6]
-    p = softmax(logits[drawn])
-    counts = np.array([np.sum((first == i) & (second == j)) for i in drawn for j in drawn])
-    # 37.70 is the 99.9 % quantile of chi-square with 15 degrees of freedom
-    assert chi_square(counts, np.outer(p, p).ravel()) < 37.70
-
-
 def test_noise_is_uniform_and_a_function_of_key_position_and_seed():
     keys = [f"sentence {i}" for i in range(500)]
     noise = hashed_uniform(tf.constant(keys), 40, seed=3).numpy()
@@ -511,10 +500,3 @@ def test_noise_is_uniform_and_a_function_of_key_position_and_seed():
     # 27.88 is the 99.9 % quantile of chi-square with 9 degrees of freedom
     assert chi_square(counts, np.full(10, 0.1)) < 27.88
     assert abs(np.corrcoef(noise[:, 0], noise[:, 1])[0, 1]) < 0.15
-
-
-@pytest.mark.parametrize(("chance", "token"), [(0.0, UNK), (1.0 - 2.0**-24, 5)])
-def test_extreme_noise_draws_possible_tokens(chance, token):
-    logits = tf.constant([[[0.0, 0.0, 0.0, -1e9, 1.0, 2.0, -1e9]] * 2])
-    found = sample(spell, no_time(1), logits, tf.constant([2]), noise=tf.fill([1, 2], chance))
-    assert set(found.ids.numpy().ravel().tolist()) == {token}

@@ -15,7 +15,7 @@ from nmt_keras.corpus.batches import TokenLists
 from nmt_keras.export import export, load_exported
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.runs import Run, load_runs
+from nmt_keras.runs import Run
 from nmt_keras.runs.directory import SHORTLIST
 from nmt_keras.search.shortlist import (
     BatchShortlist,
@@ -235,11 +235,6 @@ def test_a_prefix_may_contain_tokens_outside_the_shortlist(narrowing):
         assert ids_of(narrowing, found)[: len(wanted)] == wanted
 
 
-def test_forced_scores_are_over_the_whole_vocabulary(narrowing, translator):
-    sources, targets = ["No."], ["Where is my sister?"]
-    assert narrowing.score(sources, targets) == translator.score(sources, targets)
-
-
 def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
     beam = narrowing.with_search(replace(narrowing.search, beam_size=2, precision="bfloat16"))
     served = load_exported(export(beam, tmp_path / "narrow"))
@@ -276,15 +271,3 @@ def test_a_run_learns_its_table_on_request_or_when_its_recipe_asks_for_it(pairs,
     assert narrow.shortlist.narrows
     for sentence, found in zip(SENTENCES, narrow.translate(SENTENCES), strict=True):
         assert set(ids_of(narrow, found)) <= set(own_words(narrow, sentence, 2))
-
-
-def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder, pairs, tmp_path):
-    run = shutil.copytree(run_folder, tmp_path / "run")
-    Run(run).learn_shortlist(pairs[:80])
-    learnt = load_lexical_table(run / SHORTLIST)
-    save_lexical_table(learnt._replace(common=learnt.common[:6]), run / SHORTLIST)
-    together, alone = load_runs([run, run_folder]), load_runs([run])
-    search = replace(alone.search, shortlist=2)
-    narrow = [translator.with_search(search).translate(SENTENCES) for translator in (together, alone)]
-    assert [one.text for one in narrow[0]] == [one.text for one in narrow[1]]  # the same weights
-    assert [one.log_prob for one in narrow[1]] != [one.log_prob for one in alone.translate(SENTENCES)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import re
 import subprocess
@@ -158,29 +157,6 @@ def test_only_whole_lines_count(output, content, count, kept):
     output.write_bytes(content)
     assert whole_lines(output) == count
     assert output.read_bytes() == kept
-
-
-def test_only_a_few_batches_of_input_are_read_ahead(output):
-    numbers = itertools.count()
-    with pytest.raises(ClientError):
-        translate(Upper(fail_at=10), ("x" for _ in numbers), output, batch=5, workers=2)
-    assert next(numbers) <= 5 * (10 + 2 * 2) + 1
-
-
-def test_lines_that_were_cut_are_counted(output):
-    source = ["short", "a sentence of many characters. Short.", "short", "another long long sentence"]
-    assert translate(Upper(), source, output, batch=2) == [2, 4]
-
-
-@pytest.mark.parametrize(
-    "long", ["ñ" * 40_000, "ñ " * 40_000, "x" + "\U0001f600" * 20_000], ids=["word", "words", "odd"]
-)
-def test_a_sentence_beyond_the_limit_of_servers_is_cut_and_stops_nothing(output, long):
-    assert translate(Upper(), ["before", long, "after"], output) == [2]
-    before, cut, after = output.read_text().splitlines()
-    assert (before, after) == ("BEFORE", "AFTER")
-    assert long.upper().startswith(cut)
-    assert 8184 <= len(cut.encode()) <= 8192
 
 
 # Command line

@@ -7,18 +7,15 @@ import json
 import random
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from serve.client import (
-    Alignment,
     Client,
     ClientError,
     Hypotheses,
@@ -27,13 +24,11 @@ from serve.client import (
     TranslatedText,
     Translation,
     Unavailable,
-    VersionStatus,
 )
 from serve.client.__main__ import main
 from serve.client.answers import hypotheses
 from serve.sentences import beginning
 
-ROOT = Path(__file__).parents[2]
 THIRD = pytest.approx(-1 / 3)
 
 
@@ -59,13 +54,6 @@ def test_texts_are_split_into_sentences_and_joined_again(client):
     assert first.truncated
     assert second == TranslatedText("¡Ya! ", [Translation("¡Ya!", THIRD, False)])
     assert not second.truncated
-
-
-@pytest.mark.long
-def test_alignments_have_no_padding(client):
-    one, two = client.align(["a", "b c"])
-    assert one == Alignment("a", THIRD, False, ["a"], ["a"], [[1.0]])
-    assert two == Alignment("c b", pytest.approx(-2 / 3), False, ["b", "c"], ["c", "b"], [[0.0, 1.0], [1.0, 0.0]])
 
 
 @pytest.mark.long
@@ -99,11 +87,6 @@ def test_a_sentence_beyond_max_text_bytes_is_cut_between_words_and_marked_trunca
     ]
     for ask in (client.align, client.beam):
         assert [each.truncated for each in ask([fits, too_long])] == [False, True]
-
-
-@pytest.mark.long
-def test_the_status_lists_the_versions(client):
-    assert client.status() == [VersionStatus(3, "AVAILABLE", "OK", "")]
 
 
 @pytest.mark.long
@@ -200,12 +183,6 @@ def test_padding_is_cut_by_the_lengths_of_each_side():
     assert found[3:] == (["a", "b", "c"], ["x", "y"], [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
 
 
-def test_no_request_is_sent_without_a_sentence():
-    with against(lambda request: pytest.fail("asked")) as client:
-        assert client.translate([]) == []
-        assert client.translate_texts(["", " \n"]) == [TranslatedText("", []), TranslatedText(" \n", [])]
-
-
 @pytest.mark.parametrize("texts", ["uno", [b"uno"], [None]])
 def test_texts_must_be_a_list_of_strings(texts):
     with Client() as client:
@@ -289,24 +266,6 @@ def test_a_busy_server_is_asked_again_after_pauses_that_double(monkeypatch, fail
     assert flaky.waits == waits
 
 
-def test_after_the_last_attempt_its_error_is_raised(monkeypatch):
-    flaky = Flaky(monkeypatch, *[httpx.Response(503, json={"error": f"busy {number}"}) for number in range(9)])
-    with against(flaky, Retry(attempts=3)) as client, pytest.raises(Unavailable, match="HTTP 503: busy 2"):
-        client.translate(["uno"])
-    assert len(flaky.waits) == 2
-
-
-def test_pauses_are_drawn_from_the_upper_half_of_their_range(monkeypatch):
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    with against(lambda request: httpx.Response(503), Retry(2, first_seconds=2.0)) as client:
-        for _ in range(200):
-            with pytest.raises(Unavailable):
-                client.translate(["uno"])
-    assert 1.0 <= min(waits) < 1.1
-    assert 1.9 < max(waits) <= 2.0
-
-
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
@@ -350,12 +309,6 @@ def test_the_timeout_is_for_the_whole_answer(answer):
         with pytest.raises(ClientError, match="did not answer in time"):
             client.translate(["uno"])
         assert 1.0 <= time.monotonic() - began < 3.0
-
-
-def test_an_answer_that_drips_but_arrives_in_time_is_read():
-    body = b'{"model_version_status": []}'
-    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url, Client(url) as client:
-        assert client.status() == []
 
 
 @pytest.mark.parametrize(("field", "value"), [("attempts", 0), ("first_seconds", -1.0), ("first_seconds", 11.0)])
@@ -413,14 +366,3 @@ def test_the_command_fails_in_one_line_without_a_server():
 def test_the_command_requires_a_text():
     with pytest.raises(SystemExit, match=r"serve.client: .*text"):
         main([])
-
-
-def test_a_connection_imports_only_its_packages():
-    code = """
-import sys
-import serve.client.__main__
-assert not {"httpx", "numpy"} & set(sys.modules)
-import serve.client.rest
-sys.exit("tensorflow" in sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

@@ -103,16 +103,6 @@ def test_a_server_that_answers_requests_with_the_previous_translation_fails(serv
     assert "together" in failures(server, tamper)
 
 
-def test_a_server_without_gzip_base64_case_or_metrics_fails(server):
-    def tamper(request: httpx.Request, response: httpx.Response) -> httpx.Response:
-        path = request.url.path
-        if "gzip" in request.headers.get("content-encoding", "") or b"b64" in request.content:
-            return httpx.Response(400, headers=response.headers, content=b'{"error": "no"}')
-        return response if path == path.lower() and "monitoring" not in path else httpx.Response(404)
-
-    assert {"gzip in", "base64 in", "spellings", "monitoring"} <= failures(server, tamper)
-
-
 def test_every_refusal_is_compared_by_its_status_and_its_words(server):
     for refusal in refusals.refusals(server):
         with pytest.raises(Mismatch, match="status: expected 418"):
@@ -120,16 +110,6 @@ def test_every_refusal_is_compared_by_its_status_and_its_words(server):
         if refusal.message is not None:
             with pytest.raises(Mismatch, match="error: expected"):
                 refusals.check_refusal(server, refusal._replace(message=f"{refusal.message}!"))
-
-
-def test_an_expected_message_matches_literally_except_for_its_dots(server):
-    body = {"instances": []}
-    message = "JSON Value: ... No values in 'instances' array"
-    good = refusals.Refusal("x", "POST", f"{server.path}:predict", body, 400, message)
-    refusals.check_refusal(server, good)
-    for message in ("No values in 'instances' array", "JSON Value: ... No values", "JSON.Value: ... array"):
-        with pytest.raises(Mismatch, match="error: expected"):
-            refusals.check_refusal(server, good._replace(message=message))
 
 
 def test_a_label_is_checked_if_one_is_named(served, capsys):

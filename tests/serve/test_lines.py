@@ -17,13 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from serve import lines
 from serve.lines import (
-    byte_blocks,
     one_line,
-    open_text,
     read_lines,
-    require_files,
     sentence_blocks,
     text_blocks,
 )
@@ -99,12 +95,6 @@ def test_replaced_bytes_are_reported_once_with_their_number_and_the_first_line()
     assert "in 1 line of the arguments; the first is line 1." in given[0]
 
 
-def test_a_line_without_end_does_not_fill_memory(monkeypatch):
-    monkeypatch.setattr(lines, "READ_AT_ONCE", 1000)
-    (long, following) = chain.from_iterable(byte_blocks(io.BytesIO(b"x" * 50_000 + b"\nnext"), "x", longest=5000))
-    assert (long, following) == (b"x" * 5000, b"next")
-
-
 @pytest.mark.parametrize("text", ["el niño\tthe boy\n", "мама мыла раму\tmum washed it\n", "大学\tuniversity\n"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_utf_16_and_utf_32_are_recognised_with_and_without_a_mark(tmp_path, encoding, text):
@@ -153,20 +143,6 @@ def test_a_file_of_another_kind_is_named_with_what_to_do(tmp_path, content, word
     with pytest.raises(ValueError, match=str(file)) as caught:
         read_lines(file)
     assert [word for word in words if word.replace("FILE", str(file)) not in str(caught.value)] == []
-
-
-@pytest.mark.parametrize(("name", "found"), [("none", "no file"), (".", "a folder")])
-def test_a_missing_file_is_named(tmp_path, name, found):
-    with pytest.raises(FileNotFoundError, match=rf"{tmp_path / name}: .*{found}"), open_text(tmp_path / name):
-        pass
-
-
-def test_a_pipe_is_refused_where_a_file_is_read_several_times(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    require_files([ROOT / "setup.py", "none"])
-    for path in (str(tmp_path / "pipe"), "-"):
-        with pytest.raises(ValueError, match=rf"^{path}: expected a regular file, .* Received: a pipe\."):
-            require_files([ROOT / "setup.py", path])
 
 
 def test_output_is_one_line_in_utf_8_whatever_the_locale():

@@ -69,20 +69,6 @@ def test_a_line_break_ends_a_sentence_without_any_mark():
     assert split("Título\n\n  uno\r\ndos") == [Piece("Título", "\n\n  "), Piece("uno", "\r\n"), Piece("dos", "")]
 
 
-def test_white_space_around_a_text_belongs_to_no_sentence():
-    assert split(" Hola. ") == [Piece("", " "), Piece("Hola.", " ")]
-    assert split(" \n ") == [Piece("", " \n ")]
-    assert split("") == []
-
-
-def test_an_unlisted_abbreviation_before_a_capital_is_taken_for_an_end():
-    assert sentences("Pan, vino, etc. Luego nada.") == ["Pan, vino, etc.", "Luego nada."]
-
-
-def test_two_sentences_joined_by_a_listed_abbreviation_stay_together():
-    assert sentences("Gracias a Uds. Los esperamos.") == ["Gracias a Uds. Los esperamos."]
-
-
 def test_joining_sentences_and_gaps_gives_any_text_again():
     choose = random.Random(5).choices
     for _ in range(5000):

@@ -1,16 +1,13 @@
 """Normalisation: what is dropped, replaced, cut and kept, and the order of the steps."""
 
-import unicodedata
-
 import pytest
 import tensorflow as tf
 
 from nmt_keras.config import TokenizerConfig
-from nmt_keras.text import WordTokenizer, fit_tokenizer
+from nmt_keras.text import WordTokenizer
 from nmt_keras.text.normalisation import BYTES_PER_TOKEN, MAX_MARKS, normalise, normalise_lines
 
 ACUTE = "\u0301"
-EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 
 
 def normalised(sentence, max_tokens=80):
@@ -48,20 +45,6 @@ def test_a_run_of_marks_is_cut_also_if_invisible_characters_divide_it(between):
     assert normalised("x" + "\u0338" * MAX_MARKS + "y")[0] == "x" + "\u0338" * MAX_MARKS + "y"
 
 
-def test_every_mark_that_nfc_reorders_counts_as_a_mark():
-    # NFC moves a mark with a combining class behind U+0334, whose class is the lowest.
-    probes = tf.constant([f"a{character}\u0334" for character in EVERY])
-    moved = [
-        character
-        for character, found in zip(EVERY, normalise(probes, 80).text.numpy(), strict=True)
-        if found.decode("utf-8").startswith("a\u0334") and found.decode("utf-8") != "a\u0334"
-    ]
-    assert len(moved) > 800
-    runs = normalise(tf.constant([character * 1000 for character in moved]), 80).text.numpy()
-    longest = max(len(unicodedata.normalize("NFC", run.decode("utf-8"))) for run in runs)
-    assert longest <= 4 * MAX_MARKS  # a mark can decompose into several
-
-
 def test_bytes_beyond_the_limit_are_cut_between_characters_and_reported():
     limit = BYTES_PER_TOKEN * 5
     assert normalised("x" * limit, 5) == ("x" * limit, False)
@@ -69,32 +52,9 @@ def test_bytes_beyond_the_limit_are_cut_between_characters_and_reported():
     assert normalised("x" + "é" * limit, 5) == ("x" + "é" * (limit // 2 - 1), True)
 
 
-@pytest.mark.parametrize("kind", ["word", "subword", "character"])
-def test_a_tokenizer_says_that_bytes_were_cut_although_few_tokens_remain(kind):
-    text = fit_tokenizer(TokenizerConfig(kind, 300, max_tokens=10), ["Tom wants an apple."])
-    tokens = text.encode(tf.constant(["Tom", "Tom" + " " * BYTES_PER_TOKEN * 10 + "wants"]))
-    assert tokens.lengths.numpy()[0] == tokens.lengths.numpy()[1]
-    assert tokens.truncated.numpy().tolist() == [False, True]
-
-
 def test_lines_of_a_corpus_are_normalised_whole():
     lines = ["a\u00a0b" * 10_000, "", "Mari" + ACUTE + "a"]
     assert list(normalise_lines(lines)) == ["a b" * 10_000, "", "Mar\u00eda"]
-
-
-def test_normalisation_is_idempotent():
-    once = list(normalise_lines(f"x{character}y" for character in EVERY))
-    assert list(normalise_lines(once)) == once
-
-
-def test_clean_and_decorated_sentences_have_the_same_tokens():
-    for kind in ("word", "subword", "character"):
-        text = fit_tokenizer(TokenizerConfig(kind, 300), ["Tom wants an apple."])
-        tokens = text.encode(
-            tf.constant(["Tom wants an apple.", "\ufeffTom\u00a0wa\u00adnts\u2003an \u200bapple.\u3000"])
-        )
-        assert tokens.ids.numpy()[0].tolist() == tokens.ids.numpy()[1].tolist()
-        assert tokens.surface.numpy()[0].tolist() == tokens.surface.numpy()[1].tolist()
 
 
 def test_a_vocabulary_is_learnt_from_normalised_lines():

@@ -81,22 +81,6 @@ def test_a_copied_word_is_written_as_in_the_source(codec):
     assert "".join(strings(target.surface[0])).replace("▁", " ").strip() == "Tom lives in Guadalajara, Ximena."
 
 
-def test_hypotheses_of_one_sentence_share_its_copies(codec):
-    source = codec.encode_source(tf.constant(["Vive en Lima.", "Vive en Quito."]))
-    first = codec.target_tokenizer.first_placeholder
-    texts, _ = codec.decode(tf.fill([2, 3, 1], first), tf.ones([2, 3], tf.int32), source)
-    assert [strings(row) for row in texts] == [["Lima"] * 3, ["Quito"] * 3]
-
-
-def test_a_placeholder_without_a_word_is_written_as_nothing(codec):
-    source = codec.encode_source(tf.constant(["Tom."]))
-    texts, surfaces = codec.decode(
-        tf.constant([[[codec.target_tokenizer.first_placeholder]]]), tf.ones([1, 1], tf.int32), source
-    )
-    assert strings(texts[0]) == [""]
-    assert strings(surfaces[0, 0]) == [""]
-
-
 def test_only_words_of_both_sides_are_copied_in_training(codec):
     pairs = ("Vive en Londres y Lima.", "Ximena vive."), ("Lives in London and Lima.", "Shimena lives.")
     marked = [strings(side) for side in codec.mark_pairs(*map(tf.constant, pairs))]
@@ -119,23 +103,10 @@ def test_a_word_that_is_too_long_is_not_copied(codec):
     assert copies_of(codec, f"la {long} y {long[1:]}.") == [long[1:]]
 
 
-def test_more_words_than_placeholders_are_spelt(codec):
-    sentence = "El " + " ".join(str(10 + i) for i in range(PLACEHOLDERS + 2)) + "."
-    source = codec.encode_source(tf.constant([sentence]))
-    assert len(copies_of(codec, sentence)) == PLACEHOLDERS
-    assert "".join(strings(source.tokens.surface[0])).replace("▁", " ").strip() == sentence
-
-
 def test_private_characters_of_a_user_are_no_placeholders(codec):
     tokens = codec.encode_source(tf.constant([f"Tom {SIGNS[0]}."])).tokens
     assert codec.source_tokenizer.first_placeholder not in tokens.ids.numpy()
     assert strings(tokens.text) == [f"Tom {SIGNS[0]}."]
-
-
-def test_long_text_is_truncated_and_says_so(codec):
-    source = codec.encode_source(tf.constant(["Lima " * 3000, "Lima " * 5]))
-    assert source.tokens.truncated.numpy().tolist() == [True, False]
-    assert source.tokens.lengths.numpy()[0] == CONFIG.max_tokens
 
 
 def test_saved_tokenizers_copy_the_same_words(codec, tmp_path):
@@ -163,24 +134,7 @@ def test_a_sentence_in_capitals_is_read_in_lower_case_and_translated_in_capitals
     assert target.ids.numpy()[0].tolist() == target.ids.numpy()[1].tolist()
 
 
-@pytest.mark.parametrize(
-    ("sentence", "capitals"),
-    [("我喜欢看NBA比赛", False), ("أحب USB", False), ("1.ª VEZ, 2.º AÑO", True), ("OK 👍", True), ("Tom OK", False)],
-)
-def test_scripts_without_case_are_not_in_capitals(codec, sentence, capitals):
-    assert codec.encode_source(tf.constant([sentence])).capitals.numpy().tolist() == [capitals]
-
-
 def test_a_target_keeps_its_capitals_unless_its_source_is_in_capitals(codec):
     pairs = ("Vivo en la TV.", "VIVO EN LA TV."), ("OK.", "Ok now.")
     _, targets = codec.mark_pairs(*map(tf.constant, pairs))
     assert strings(targets) == ["OK.", "ok now."]
-
-
-def test_text_without_spaces_is_not_part_of_an_address(codec):
-    assert copies_of(codec, "请联系info@example.com获取更多信息") == []
-
-
-def test_tokenizers_without_placeholders_copy_nothing():
-    codec = Codec(fit_tokenizer(CONFIG, SOURCES, placeholders=True), fit_tokenizer(CONFIG, TARGETS))
-    assert codec.encode_source(tf.constant(["Vive en Lima."])).copies is None

@@ -1,12 +1,7 @@
 """Tokenizers: encoding, limits, vocabularies and decoding of sentences with tokens that can be counted by hand."""
 
 import itertools
-import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 import unicodedata
 
 import pytest
@@ -117,45 +112,6 @@ def test_special_ids_are_the_same_everywhere(text, tmp_path):
     assert len(entries) - 1 == text.vocabulary_size
 
 
-def test_every_sentence_ends_in_one_end_and_is_padded_to_the_widest(text):
-    tokens = text.encode(tf.constant(["Tom", "Tom wants the well-known house."]))
-    assert tokens.ids.dtype == tokens.lengths.dtype == tf.int32
-    assert tokens.ids.shape == tokens.surface.shape == [2, max(tokens.lengths.numpy())]
-    for ids, surface, length in zip(tokens.ids.numpy(), strings(tokens.surface), tokens.lengths.numpy(), strict=True):
-        assert ids[length - 1] == END
-        assert END not in ids[: length - 1]
-        assert START not in ids
-        assert PAD not in ids[:length]
-        assert set(ids[length:]) <= {PAD}
-        assert set(surface[length - 1 :]) == {""}
-        assert "" not in surface[: length - 1]
-
-
-def test_the_empty_string_is_end_alone(text):
-    tokens = text.encode(tf.constant(["", "Tom"]))
-    assert tokens.ids.numpy()[0].tolist()[:2] == [END, PAD]
-    assert tokens.lengths.numpy()[0] == 1
-    assert strings(text.decode(tokens.ids))[0] == ""
-
-
-def test_a_batch_of_none_gives_no_rows_and_no_columns(text):
-    tokens = text.encode(tf.constant([], tf.string))
-    assert tokens.ids.shape == tokens.surface.shape == [0, 0]
-    assert tokens.lengths.shape == tokens.truncated.shape == [0]
-    assert text.decode(tokens.ids).shape == [0]
-    assert text.surfaces(tokens.ids).shape == [0, 0]
-
-
-def test_batch_mates_change_nothing(text):
-    together = text.encode(tf.constant(AWKWARD + CORPUS[:5]))
-    for row, sentence in enumerate(AWKWARD + CORPUS[:5]):
-        alone = text.encode(tf.constant([sentence]))
-        length = alone.lengths.numpy()[0]
-        assert together.lengths.numpy()[row] == length
-        assert together.ids.numpy()[row, :length].tolist() == alone.ids.numpy()[0].tolist()
-        assert strings(together.surface)[row][:length] == strings(alone.surface)[0]
-
-
 def test_a_sentence_is_cut_to_max_tokens_with_end_as_the_last():
     text = word_text(["a", "b", "c"], max_tokens=3)
     tokens = text.encode(tf.constant(["a", "a b", "a b c", "a b c a b c"]))
@@ -201,11 +157,6 @@ def test_decode_reads_no_more_than_lengths():
     text = word_text(["a", "b"])
     ids = tf.constant([[4, 5, 4], [4, 5, 4], [4, 5, 4]], tf.int64)
     assert strings(text.decode(ids, tf.constant([0, 2, 3]))) == ["", "a b", "a b a"]
-
-
-def test_unk_is_decoded_and_displayed_as_one_sign(text):
-    assert strings(text.decode(tf.constant([[UNK, END]]))) == ["⁇"]
-    assert strings(text.surfaces(tf.constant([[UNK, END, PAD, START]]))) == [["⁇", "", "", ""]]
 
 
 @pytest.mark.parametrize("sentence", ["<start>", "<end> a", "</s>", "<pad><pad>"])
@@ -319,36 +270,6 @@ def test_a_text_of_another_kind_is_refused(texts, tmp_path):
         SubwordTokenizer.load(tmp_path)
 
 
-@pytest.mark.long
-def test_a_plain_session_under_a_turkish_locale_gives_the_same_ids(texts, tmp_path):
-    text = texts["plain word"]
-    sentences = ["MY SISTER", "EL NIÑO", "MARÍA DIDN'T"]
-    assert UNK not in text.encode(tf.constant(sentences)).ids.numpy()  # each sentence has an I to convert to lower case
-    module = tf.Module()
-    module.text = text
-    signature = tf.function(lambda text: {"ids": module.text.encode(text).ids}).get_concrete_function(
-        tf.TensorSpec([None], tf.string, name="text")
-    )
-    tf.saved_model.save(module, str(tmp_path), signatures=signature)
-    script = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-with tf.compat.v1.Session(graph=tf.Graph()) as session:
-    signature = tf.compat.v1.saved_model.load(session, ["serve"], sys.argv[1]).signature_def["serving_default"]
-    ids = session.run(signature.outputs["ids"].name, {signature.inputs["text"].name: json.loads(sys.argv[2])})
-    print(json.dumps(ids.tolist()))
-"""
-    served = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path), json.dumps(sentences)],
-        env={**os.environ, "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "2"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(served.stdout) == text.encode(tf.constant(sentences)).ids.numpy().tolist()
-
-
 # Words
 
 
@@ -414,11 +335,6 @@ def test_each_rule_of_the_key_stands_alone():
         assert word_text(words, **rules).encode(batch).ids.numpy()[0, 0] == 4 + words.index(found)
 
 
-def test_composed_and_decomposed_accents_are_one_word():
-    text = word_text(["\u00e9l"])
-    assert text.encode(tf.constant(["\u00e9l", "e\u0301l"])).ids.numpy().tolist() == [[4, END], [4, END]]
-
-
 def test_lower_casing_keeps_what_is_not_a_capital():
     # case folding would give "ss" and "no" instead
     text = word_text(["straße", "nº", "οδος", "i\u0307"], lowercase=True)
@@ -473,24 +389,6 @@ def test_decoded_words_read_as_written(sentence):
 # Pieces
 
 
-@pytest.mark.parametrize("kind", ["subword", "character"])
-def test_pieces_give_back_every_line_normalised(texts, kind):
-    sentences = tf.constant([*CORPUS, *AWKWARD])
-    tokens = texts[kind].encode(sentences)
-    assert UNK not in tokens.ids.numpy()
-    assert strings(texts[kind].decode(tokens.ids)) == [*CORPUS, *NORMALISED]
-
-
-def test_characters_are_one_sign_each_with_the_space_before_a_word_among_them(texts):
-    assert strings(texts["character"].encode(tf.constant(["¿María come?"])).surface) == [[*"▁¿María▁come?", ""]]
-
-
-def test_surfaces_of_pieces_join_to_the_sentence(subword):
-    sentences = [line for line in [*CORPUS, *NORMALISED] if line]
-    surface = strings(subword.encode(tf.constant(sentences)).surface)
-    assert ["".join(row) for row in surface] == ["▁" + sentence.replace(" ", "▁") for sentence in sentences]
-
-
 def test_a_character_in_bytes_is_displayed_at_its_first_byte_on_both_sides(subword):
     tokens = subword.encode(tf.constant(["😀ü"]))
     assert strings(tokens.surface) == [["▁", "😀", "", "", "", "ü", "", ""]]
@@ -517,34 +415,8 @@ def test_pieces_are_those_of_the_sentencepiece_package(subword, tmp_path):
     assert subword.vocabulary_size == reference.get_piece_size()
 
 
-def test_decomposed_accents_come_back_composed(subword):
-    both = tf.constant(["Mari\u0301a", "Mar\u00eda"])
-    tokens = subword.encode(both)
-    assert tokens.ids.numpy()[0].tolist() == tokens.ids.numpy()[1].tolist()
-    assert strings(subword.decode(tokens.ids)) == ["Mar\u00eda", "Mar\u00eda"]
-
-
-def test_a_small_corpus_gives_a_smaller_vocabulary_and_not_an_error():
-    text = SubwordTokenizer.fit(["hi"], TokenizerConfig("subword", 8000))
-    assert text.vocabulary_size == 4 + 256 + 3  # h, i and the space
-    assert strings(text.decode(text.encode(tf.constant(["hi Tom"])).ids)) == ["hi Tom"]
-
-
 def test_a_vocabulary_too_small_for_its_characters_is_refused_with_the_least_size():
     lines = ["hello world"]  # h e l o w r d and the space
     with pytest.raises(ValueError, match=r"vocabulary_size.*268.*267"):
         SubwordTokenizer.fit(lines, TokenizerConfig("subword", 267))
     assert SubwordTokenizer.fit(lines, TokenizerConfig("subword", 268)).vocabulary_size == 268
-
-
-def test_a_long_paragraph_is_learnt_from():
-    text = SubwordTokenizer.fit(["casa " * 2_000], TokenizerConfig("subword", 300))
-    assert text.vocabulary_size >= 4 + 256 + 4  # c, a, s and the space
-
-
-def test_training_is_quiet_and_leaves_no_files(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    SubwordTokenizer.fit(CORPUS, KINDS["subword"])
-    assert list(tmp_path.iterdir()) == []
-    assert "trainer" not in capfd.readouterr().err

@@ -4,7 +4,6 @@ The Trainer is tested with a model of two matrices, which is traced quickly. The
 copy and to reverse train real models.
 """
 
-import json
 import math
 import os
 import shutil
@@ -119,21 +118,6 @@ def test_masked_rows_change_no_update(batches, denominator):
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("begin", "end"), [(0.0, 0.0), (0.0, 0.5), (1.0, 1.0)])
-def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begin, end):
-    asked = []
-
-    class Watched(Bigram):
-        def call(self, inputs, randomness=None, sampling_probability=None):
-            asked.append(sampling_probability)
-            return super().call(inputs, randomness, sampling_probability)
-
-    updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
-    updater.update([next(batches.epoch(0))], 0, 0.05)
-    assert [sampling is None for sampling in asked] == [begin == end == 0.0] * len(asked)
-    assert asked
 
 
 def test_minutes_are_refused_if_several_workers_train():
@@ -363,12 +347,6 @@ def test_a_killed_run_resumes_from_its_last_checkpoint_and_drops_later_rows(whol
     assert_same_weights(second, whole)
 
 
-def test_a_finished_run_makes_no_further_step(whole, batches):
-    again = Run(batches, whole.folder)()
-    assert (again.shown, again.reports) == ([], [])
-    assert_same_weights(again, whole)
-
-
 def test_a_run_ends_when_validation_stops_improving_and_keeps_the_best(batches, tmp_path):
     settings = config(validations=10, patience=2)
     run = Run(batches, tmp_path, settings, losses=[3.0, 2.0, 2.0, 2.5, 1.0])()
@@ -452,15 +430,6 @@ def _python_s_own_interrupt_handler():
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_closed_terminal_stops_training_once_although_it_may_hang_up_twice(monkeypatch):
-    before = signal.getsignal(signal.SIGHUP)
-    with StopSignals() as signals:
-        os.kill(os.getpid(), signal.SIGHUP)
-        os.kill(os.getpid(), signal.SIGHUP)
-        assert signals.received == signal.SIGHUP
-    assert signal.getsignal(signal.SIGHUP) == before
-
-
 def test_training_under_nohup_goes_on_when_the_terminal_is_closed():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -500,18 +469,6 @@ def test_weights_of_another_model_are_refused(whole, batches):
             load_weights(model, whole.folder / "checkpoints")
 
 
-@pytest.mark.parametrize("file", ["data", "index"])
-@pytest.mark.parametrize("damage", [lambda content: content[:50], lambda content: bytes(len(content))])
-def test_a_damaged_checkpoint_is_refused_by_its_name(stopped_run, tmp_path, file, damage):
-    shutil.copytree(stopped_run.folder, tmp_path / "run")
-    (path,) = (tmp_path / "run" / "checkpoints" / "last").glob(f"*.{file}*")
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"checkpoints/last/ckpt-3: expected a checkpoint"):
-        Run(stopped_run.batches, tmp_path / "run")()
-    with pytest.raises(ValueError, match=r"checkpoints/last/ckpt-3: expected a checkpoint"):
-        load_weights(Bigram(), tmp_path / "run" / "checkpoints")
-
-
 def test_weights_without_a_checkpoint_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected a checkpoint under best/ or last/, found none"):
         load_weights(Bigram(), tmp_path)
@@ -534,13 +491,6 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_logged_or_saved(bat
         assert all(np.isfinite(weights).all() for weights in again.model.get_weights())
 
 
-def test_a_log_row_that_a_kill_cut_short_is_left_out(tmp_path):
-    path = tmp_path / "log.jsonl"
-    assert read_log(path) == []
-    path.write_text(json.dumps({"step": 1}) + "\n" + '{"step": 2, "lo')
-    assert read_log(path) == [{"step": 1}]
-
-
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b'{"step": 2, "lo', b"\xff", b"[1]", b"{}"])
 def test_a_damaged_log_row_is_named_skipped_and_kept_aside(tmp_path, damage):
     path = tmp_path / "log.jsonl"
@@ -552,8 +502,3 @@ def test_a_damaged_log_row_is_named_skipped_and_kept_aside(tmp_path, damage):
         Log(path, 3, 0)
     assert read_log(path) == [{"step": 1}, {"step": 3}]
     assert (tmp_path / "damaged-log.jsonl").read_bytes() == content
-
-
-def test_an_epoch_has_fewer_updates_where_each_one_takes_several_batches(batches):
-    settings = config(steps=None, epochs=2.0, gradient_accumulation_steps=2)
-    assert trainer._length(settings, batches, {}, 0.0) == len(batches)

@@ -30,10 +30,6 @@ def test_a_word_without_a_usual_translation_has_none():
     assert learn_lexicon(pairs, min_share=0.25) == {"se": "a"}
 
 
-def test_the_ends_of_sentences_are_not_words():
-    assert learn_lexicon([aligned("casa ", "house ", [1, 0])] * 2) == {}
-
-
 def test_an_alignment_of_other_words_is_refused():
     pair = AlignedPair(["casa"], ["house"], np.ones([2, 1]))
     with pytest.raises(ValueError, match=r"pairs\[0\].*\(2, 1\)"):

@@ -2,11 +2,9 @@
 
 import functools
 import sys
-import unicodedata
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from nmt_keras_serve.client import Client
 from nmt_keras_serve.lines import one_line
 from servers import running_server
@@ -16,30 +14,16 @@ from tiny import TINY_MODEL, randomise
 import nmt_keras
 from nmt_keras import cli
 from nmt_keras.config import SearchConfig, TokenizerConfig
-from nmt_keras.corpus import Pair, sentence_key, split_pairs
-from nmt_keras.corpus.alignments import words_of_tokens
 from nmt_keras.export import export
-from nmt_keras.languages import has_spaces
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.plotting import alignment_heatmap
 from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
-from nmt_keras.translation.word_alignment import align_words
 from nmt_keras_serve import bulk
 
 KINDS = ("word", "subword", "character")
 SENTENCES = {language: [source for source, _ in pairs] for language, pairs in PAIRS.items()}
 ALL = [sentence for sentences in SENTENCES.values() for sentence in sentences]
-LANGUAGE = {sentence: language for language, sentences in SENTENCES.items() for sentence in sentences}
 ENGLISH = [target for pairs in PAIRS.values() for _, target in pairs]
-
-
-def strings(tensor):
-    return [cell.decode() for cell in tensor.numpy().tolist()]
-
-
-def composed(sentence):
-    return unicodedata.normalize("NFC", sentence)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -64,22 +48,6 @@ def together(translator):
     return dict(zip(ALL, translator.translate(ALL, batch_size=len(ALL)), strict=True))
 
 
-@pytest.mark.parametrize("sentences", SENTENCES.values(), ids=SENTENCES)
-def test_decoding_an_encoded_sentence_gives_the_sentence_normalised(codec, sentences):
-    tokens = codec.source_tokenizer.encode(tf.constant([*sentences, *map(decorated, sentences)]))
-    assert strings(codec.target_tokenizer.decode(tokens.ids)) == [*map(composed, sentences)] * 2
-
-
-@pytest.mark.parametrize("sentences", SENTENCES.values(), ids=SENTENCES)
-def test_surfaces_are_the_sentence_as_written_also_in_capitals(codec, sentences):
-    written = [composed(case) for sentence in sentences for case in (sentence, sentence.upper())]
-    tokens = codec.encode_source(tf.constant(written)).tokens
-    for sentence, row in zip(written, tokens.surface, strict=True):
-        surfaces = strings(row)
-        assert "".join(surfaces).replace("▁", "").replace(" ", "") == sentence.replace(" ", "")
-        assert set(words_of_tokens(sentence, surfaces)) - {-1} == {*range(len(sentence.split()))}
-
-
 def test_neither_decoration_nor_batch_mates_change_a_translation(translator, together):
     alone = [translator.translate([sentences[-1]])[0] for sentences in SENTENCES.values()]
     found = translator.translate([*map(decorated, ALL)], batch_size=20) + alone
@@ -87,38 +55,6 @@ def test_neither_decoration_nor_batch_mates_change_a_translation(translator, tog
         wanted = together[sentence]
         assert (one.text, one.tokens, one.source_tokens) == (wanted.text, wanted.tokens, wanted.source_tokens)
         np.testing.assert_allclose(one.alignment, wanted.alignment, atol=1e-5)
-
-
-@pytest.mark.parametrize("codec", ["character"], indirect=True)
-@pytest.mark.filterwarnings("ignore:Neither .* has:UserWarning", "ignore:matplotlib .* from right:UserWarning")
-@pytest.mark.parametrize("sentences", SENTENCES.values(), ids=SENTENCES)
-def test_a_heatmap_has_a_label_for_each_row_and_column(together, sentences):
-    found = together[sentences[1]]
-    words = align_words(found.source_tokens, found.tokens, found.alignment)
-    assert "".join(words.source).replace(" ", "") == composed(sentences[1]).replace(" ", "")
-    for source, target, weights in ((found.source_tokens, found.tokens, found.alignment), words):
-        axes = alignment_heatmap(weights, source, target).axes[0]
-        labels = [[label.get_text() for label in side] for side in (axes.get_yticklabels(), axes.get_xticklabels())]
-        assert tuple(map(len, labels)) == weights.shape == (len(target), len(source))
-        assert all(label.strip() for side in labels for label in side)
-    if not has_spaces(LANGUAGE[sentences[1]]):
-        assert len(words.source) > len(sentences[1].split()) + 1  # a column for each piece
-
-
-@pytest.mark.parametrize("language", PAIRS)
-def test_sentences_that_differ_in_decoration_or_case_are_in_one_set(language):
-    pairs = [
-        Pair(f"{source} {number}", f"{target} {number}") for source, target in PAIRS[language] for number in range(40)
-    ]
-    others = [
-        Pair(change(source), f"{target} {number}")
-        for number, change in enumerate((decorated, str.upper, str.lower, str.title, str.swapcase), start=100)
-        for source, target in pairs
-    ]
-    parts = split_pairs([*pairs, *others], key_side="source")
-    sets = [{sentence_key(pair.source) for pair in part} for part in parts.values()]
-    assert all(sets)
-    assert sum(map(len, sets)) == len(pairs)
 
 
 @pytest.mark.long

@@ -101,11 +101,6 @@ def test_sentences_without_words_have_one_hypothesis_and_are_certain(beam, trans
     assert scores[2].log_prob < 0.0
 
 
-def test_a_number_or_a_letter_of_any_script_is_translated(translator):
-    copies = translator.translate(["7", "а", "水", "ا", "¿é?"])
-    assert all(copy.log_prob < 0.0 for copy in copies)
-
-
 # Ways to run a translator
 
 SEARCHES = {
@@ -159,21 +154,6 @@ def test_a_reloaded_savedmodel_gives_the_numbers_of_the_translator(translator, s
     assert translator.translate([]) == served.translate([]) == []
 
 
-@pytest.mark.long
-def test_an_export_searches_in_bfloat16(in_bfloat16, tmp_path):
-    served = ServedTranslator(export(in_bfloat16, tmp_path / "quick"))
-    expect_equal(served.translate_nbest(SENTENCES), in_bfloat16.translate_nbest(SENTENCES))
-
-
-def test_an_empty_batch_has_outputs_of_no_rows(translator):
-    assert {output.shape[0] for output in translator.decode(tf.zeros([0], tf.string))} == {0}
-
-
-def test_another_search_is_another_translator_on_the_same_weights(translator, beam):
-    assert beam.model is translator.model
-    assert (beam.search.beam_size, translator.search.beam_size) == (4, 1)
-
-
 @pytest.mark.parametrize("replaces_unknown", [False, True])
 def test_a_completed_translation_keeps_unknown_words_of_its_beginning(translator, replaces_unknown):
     searching = with_search(translator, replaces_unknown=replaces_unknown)
@@ -213,12 +193,6 @@ def test_the_only_token_of_a_blank_sentence_is_its_end(translator, sentence):
     assert found.source_tokens == [""]
     assert not found.truncated
     np.testing.assert_allclose(found.alignment, np.ones([len(found.tokens), 1]), atol=1e-6)
-
-
-def test_source_tokens_are_as_the_user_wrote_them(translator):
-    plain, broken = translator.translate(["¿Qué 😀, TOM?", "hola \ud83d amigo"])
-    assert plain.source_tokens == ["¿", "Qué", "😀", ",", "TOM", "?", ""]
-    assert [broken.source_tokens[0], *broken.source_tokens[-2:]] == ["hola", "amigo", ""]
 
 
 def test_long_input_is_cut_at_max_tokens_and_truncated_is_true(translator):
@@ -270,10 +244,6 @@ def test_draws_are_determined_by_the_seed(translator):
     assert [found.tokens for found in first] != [found.tokens for found in four.translate(SENTENCES[:4])]
 
 
-def test_a_temperature_near_zero_draws_the_most_probable_tokens(translator):
-    expect_equal(with_search(translator, temperature=1e-6).translate(SENTENCES), translator.translate(SENTENCES))
-
-
 def test_a_search_in_bfloat16_finds_nearly_the_same(translator, in_bfloat16):
     exact = with_search(translator, beam_size=4)
     pairs = zip(in_bfloat16.translate(SENTENCES), exact.translate(SENTENCES), strict=True)
@@ -305,14 +275,6 @@ def test_a_list_is_as_long_as_n_best_or_as_there_are_translations(translator, un
     assert ("⁇" in [translation.tokens[0] for translation in found]) == unk_allowed
     (bounded,) = with_search(wide, n_best=2).translate_nbest(["No."])
     assert len(bounded) == 2
-
-
-def test_n_best_outputs_are_as_wide_as_the_longest_sentence(beam):
-    found = beam.decode_nbest(tf.constant(SENTENCES[:3]))
-    t, s = int(tf.reduce_max(found.lengths)), int(tf.reduce_max(found.source_lengths))
-    assert found.alignment.shape == (3, 4, t, s)
-    assert found.tokens.shape == (3, 4, t)
-    assert found.source_tokens.shape == (3, s)
 
 
 # Given translations
@@ -433,15 +395,3 @@ def test_an_exported_version_loads_without_the_code_that_trained_it(version):
     )
     done = subprocess.run([sys.executable, "-c", program, version], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "set()", done.stderr[-2000:]
-
-
-def test_another_search_keeps_the_class_of_the_translator(translator):
-    class Short(ModelTranslator):
-        def limits(self, source_lengths):
-            return tf.ones_like(source_lengths)
-
-    short = Short(
-        translator.source_tokenizer, translator.target_tokenizer, translator.model, search=SearchConfig(max_tokens=9)
-    )
-    (found,) = short.with_search(SearchConfig(beam_size=2)).translate(["No."])
-    assert len(found.tokens) <= 1

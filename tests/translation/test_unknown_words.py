@@ -38,11 +38,6 @@ def test_the_source_word_of_the_largest_weight_is_translated_or_copied():
     assert found.numpy().tolist() == [[[b"house", "Ávila".encode()]], [[b"Lima", b"Lima"]]]
 
 
-def test_a_source_without_words_gives_no_replacement():
-    found = UnknownWords({"casa": "house"}).replacements(tokens(""), tf.ones([1, 1, 2, 1]))
-    assert found.numpy().tolist() == [[[b"", b""]]]
-
-
 def test_a_word_that_is_too_long_is_not_copied():
     words = ["x" * MAX_COPIED_BYTES, "é" * MAX_COPIED_BYTES]
     found = UnknownWords({}).replacements(tokens(" ".join(words)), tf.constant([[[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]]]))
