@@ -53,7 +53,7 @@ COMBINATIONS = {
     ),
     "rnnsearch-linear": ModelConfig(
         5,
-        EncoderConfig(units=7, merge="sum", cell="tanh", word_view=True),
+        EncoderConfig(units=7, merge="sum", cell="tanh", word_projection=True),
         AttentionConfig("general"),
         DecoderConfig(units=11, output="linear", output_state="current", initial_state="mean", cell="tanh"),
     ),

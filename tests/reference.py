@@ -277,7 +277,7 @@ def multi_head(p: MultiHead, x, values):
 
 class SelfAttentionLayer(NamedTuple):
     norms: list[Norm]  # before each sublayer
-    own: MultiHead
+    self_attention: MultiHead
     source: MultiHead | None
     W_1: np.ndarray
     b_1: np.ndarray
@@ -310,7 +310,7 @@ def self_encode(p: SelfAttentionEncoder, source):
     xs = [enter(p.embedding, p.entry, token, position, units) for position, token in enumerate(source)]
     for layer in p.layers:
         normed = [layer_norm(layer.norms[0], x) for x in xs]
-        xs = [x + multi_head(layer.own, n, normed)[0] for x, n in zip(xs, normed, strict=True)]
+        xs = [x + multi_head(layer.self_attention, n, normed)[0] for x, n in zip(xs, normed, strict=True)]
         xs = [feed_forward(layer, x) for x in xs]
     return [layer_norm(p.norm, x) for x in xs]
 
@@ -513,7 +513,7 @@ def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded
     xs = [enter(p.embedding, p.entry, token, position, len(p.norm.scale)) for position, token in enumerate(tokens)]
     for layer in p.layers:
         normed = [layer_norm(layer.norms[0], x) for x in xs]
-        xs = [x + multi_head(layer.own, normed[i], normed[: i + 1])[0] for i, x in enumerate(xs)]
+        xs = [x + multi_head(layer.self_attention, normed[i], normed[: i + 1])[0] for i, x in enumerate(xs)]
         found = [multi_head(layer.source, layer_norm(layer.norms[1], x), encoded.h) for x in xs]
         xs = [feed_forward(layer, x + added) for x, (added, _) in zip(xs, found, strict=True)]
     return (
@@ -676,7 +676,7 @@ def recurrent_encoder_of(encoder) -> RecurrentEncoder:
         layers=[Layer(*pair) for pair in zip(forward, backward, strict=True)],
         sums=encoder.merge == "sum",
         residual=encoder.residual,
-        W_r=matrix(encoder.word_kernel) if encoder.word_view else None,
+        W_r=matrix(encoder.word_kernel) if encoder.word_projection else None,
     )
 
 
@@ -691,12 +691,12 @@ def multi_head_of(layer) -> MultiHead:
 
 
 def self_attention_layer_of(layer) -> SelfAttentionLayer:
-    reads_source = hasattr(layer, "source")
-    source_norm = [layer.source_norm] if reads_source else []
+    reads_source = hasattr(layer, "cross_attention")
+    source_norm = [layer.cross_attention_norm] if reads_source else []
     return SelfAttentionLayer(
-        norms=[norm_of(norm) for norm in (layer.own_norm, *source_norm, layer.forward_norm)],
-        own=multi_head_of(layer.own),
-        source=multi_head_of(layer.source) if reads_source else None,
+        norms=[norm_of(norm) for norm in (layer.self_attention_norm, *source_norm, layer.feed_forward_norm)],
+        self_attention=multi_head_of(layer.self_attention),
+        source=multi_head_of(layer.cross_attention) if reads_source else None,
         W_1=matrix(layer.widen),
         b_1=np.asarray(layer.widen_bias, np.float64),
         W_2=matrix(layer.narrow),

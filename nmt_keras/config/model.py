@@ -43,7 +43,7 @@ class EncoderConfig:
     """Number of stacked layers."""
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
-    word_view: bool = False
+    word_projection: bool = False
     """If True, adds a linear projection of a source token's embedding to the token's annotation. Recurrent encoders
     only."""
     heads: int = 4
@@ -60,7 +60,12 @@ class EncoderConfig:
                 f"{nearest_multiple(self.units, 2 * self.heads)}",
                 self.units,
             )
-            require(not self.word_view, "EncoderConfig.word_view", "False in a self-attention encoder", self.word_view)
+            require(
+                not self.word_projection,
+                "EncoderConfig.word_projection",
+                "False in a self-attention encoder",
+                self.word_projection,
+            )
 
     @property
     def annotation_size(self) -> int:

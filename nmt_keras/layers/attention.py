@@ -7,13 +7,13 @@ loop over target positions, ``alignment`` puts the attention weights of a window
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Shape, serialize
-from nmt_keras.layers.memory import Memory
+from nmt_keras.layers.base import BaseLayer, Nest, Shape, serialize
+from nmt_keras.layers.memory import Encoding, Memory, last_states
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
@@ -53,7 +53,7 @@ class Attention(BaseLayer):
     needs_static_width = False
     """If True, the operations depend on the static width S of a batch, so functions for different widths differ."""
 
-    def context_size(self, encoding_shape: Any) -> int:
+    def context_size(self, encoding_shape: Encoding) -> int:
         """Returns the width of the contexts; 0 if there are none.
 
         Args:
@@ -61,16 +61,15 @@ class Attention(BaseLayer):
         """
         return encoding_shape.values[-1]
 
-    def values(self, encoding: Any) -> tf.Tensor:
+    def values(self, encoding: Encoding) -> tf.Tensor:
         """Returns the vectors v_j. A context is their weighted sum.
 
         By default, the vectors are the annotations h_j, [B, S, D].
         """
         return encoding.values
 
-    def keys(self, encoding: Any) -> Any:
-        """Returns tensors for ``attend`` that do not depend on the query: a nest of [B, ...], or None."""
-        raise NotImplementedError
+    def keys(self, encoding: Encoding) -> Nest:
+        """Returns tensors for ``attend`` that do not depend on the query: a nest of [B, ...]; None by default."""
 
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns the attention weights alpha_ij.
@@ -82,18 +81,18 @@ class Attention(BaseLayer):
         """
         raise NotImplementedError
 
-    def context(self, attended: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
+    def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns SUM_j alpha_ij v_j, [B, Q, P].
 
         Args:
-            attended: Result of ``attend``.
+            weights: Result of ``attend``.
             values: [B, S, P] float, of any width P. The vectors v_j from ``values``, or a matrix times each v_j.
         """
-        return tf.matmul(attended.alpha, values)
+        return tf.matmul(weights.alpha, values)
 
-    def alignment(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor:
+    def alignment(self, weights: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the alignment [B, Q, S]: attention weights at their source positions, 0 elsewhere."""
-        return attended.alpha
+        return weights.alpha
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -107,7 +106,7 @@ class GlobalAttention(Attention):
         score: Function that computes e_ij.
     """
 
-    def __init__(self, score: ScoreFunction, **kwargs: Any) -> None:
+    def __init__(self, score: ScoreFunction, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.score = score
 
@@ -116,16 +115,11 @@ class GlobalAttention(Attention):
         if not self.score.built:
             self.score.build(query_shape, values_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "score": serialize(self.score)}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a layer from the result of ``get_config``."""
-        return cls(**{**config, "score": keras.saving.deserialize_keras_object(config["score"])})
-
-    def keys(self, encoding: Any) -> tf.Tensor:
+    def keys(self, encoding: Encoding) -> tf.Tensor:
         """Returns the score function's keys."""
         return self.score.keys(encoding.values)
 
@@ -140,7 +134,7 @@ class GlobalAttention(Attention):
         """Computes contexts and attention weights.
 
         Args:
-            query: [B, Q, U] float, or [B, U] for one query per sentence.
+            query: [B, Q, U] float, decoder states at the target positions 0 to Q - 1; or [B, U], one per sentence.
             values: [B, S, D] float.
             values_mask: [B, S] bool, True at tokens. By default the mask that Keras has attached to ``values``, or
                 all positions.
@@ -153,11 +147,12 @@ class GlobalAttention(Attention):
             return context[:, 0], alpha[:, 0]
         mask = tf.ones(tf.shape(values)[:2], tf.bool) if values_mask is None else tf.cast(values_mask, tf.bool)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        memory = Memory(values, self.score.keys(values), mask, lengths, None)
-        attended = self.attend(query, tf.zeros(tf.shape(query)[:2], tf.int32), memory)
-        return self.context(attended, values), attended.alpha
+        memory = Memory(values, mask, lengths, (), self.score.keys(values))
+        positions = tf.zeros_like(query[..., 0], tf.int32) + tf.range(tf.shape(query)[1])
+        weights = self.attend(query, positions, memory)
+        return self.context(weights, values), self.alignment(weights, memory)
 
-    def compute_mask(self, *_: Any, **__: Any) -> None:
+    def compute_mask(self, *_: object, **__: object) -> None:
         """Returns None: contexts have no mask."""
 
 
@@ -173,20 +168,13 @@ class BahdanauAttention(GlobalAttention):
         units: A, number of hidden units of the alignment model (n' in the paper).
     """
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, **kwargs: object) -> None:
         super().__init__(AdditiveScore(units, name="score"), **kwargs)
         self.units = units
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        config = super().get_config()
-        del config["score"]
-        return {**config, "units": self.units}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a layer from the result of ``get_config``."""
-        return cls(**config)
+        return {**Attention.get_config(self), "units": self.units}
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -199,67 +187,57 @@ class FixedContext(Attention):
     both. With "mean", c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
 
     Args:
-        directions: Directions of the encoder ("forward", "backward" or "bidirectional"), or "mean" for the mean of the
-            annotations.
+        directions: Directions of the encoder's last state ("forward", "backward" or "both"), or "mean" for the mean of
+            the annotations.
     """
 
-    def __init__(self, directions: str, **kwargs: Any) -> None:
+    def __init__(self, directions: str, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.directions = directions
 
-    def context_size(self, encoding_shape: Any) -> int:
+    def context_size(self, encoding_shape: Encoding) -> int:
         """Returns the width of c."""
-        return (encoding_shape.values if self.directions == "mean" else encoding_shape.summary)[-1]
+        if self.directions == "mean":
+            return encoding_shape.values[-1]
+        return sum(shape[-1] for shape in last_states(encoding_shape.states, self.directions))
 
-    def values(self, encoding: Any) -> tf.Tensor:
+    def values(self, encoding: Encoding) -> tf.Tensor:
         """Returns c as the only vector, [B, 1, D]."""
         if self.directions == "mean":
             return tf.matmul(_state_positions(encoding, "mean", encoding.values.dtype), encoding.values)
-        return encoding.summary[:, tf.newaxis]
-
-    def keys(self, encoding: Any) -> None:
-        """Returns None."""
+        return tf.concat(last_states(encoding.states, self.directions), axis=-1)[:, tf.newaxis]
 
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns weights at the positions of the states in c."""
         alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
         return AttentionWeights(alpha, tf.zeros_like(position))
 
-    def context(self, attended: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
+    def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns ``values`` [B, 1, P] for each query."""
-        return tf.ones_like(attended.alpha[..., :1]) * values
+        return tf.ones_like(weights.alpha[..., :1]) * values
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class NoAttention(Attention):
+class NoAttention(FixedContext):
     """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
 
     The alignment shows the positions of that state: weight 1 at the last or the first token, 1/2 at both, or equal
     weights at all tokens.
 
     Args:
-        directions: Source of the initial state: the encoder's "forward" or "backward" state, both ("bidirectional"), or
-            the "mean" of the annotations.
+        directions: Source of the initial state: the encoder's "forward" or "backward" state, "both", or the "mean" of
+            the annotations.
     """
 
-    def __init__(self, directions: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.directions = directions
-
-    def context_size(self, encoding_shape: Any) -> int:
+    def context_size(self, encoding_shape: Encoding) -> int:
         """Returns 0."""
         return 0
 
-    def keys(self, encoding: Any) -> None:
+    def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> None:
         """Returns None."""
 
-    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
-        """Returns weights at the positions of the initial state."""
-        alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
-        return AttentionWeights(alpha, tf.zeros_like(position))
 
-
-def _state_positions(memory: Any, directions: str, dtype: tf.DType) -> tf.Tensor:
+def _state_positions(memory: Memory | Encoding, directions: str, dtype: tf.DType) -> tf.Tensor:
     """Returns the positions of an encoder's last states, as weights [B, 1, S]; equal weights for "mean".
 
     Args:
@@ -271,5 +249,5 @@ def _state_positions(memory: Any, directions: str, dtype: tf.DType) -> tf.Tensor
     last = tf.one_hot(memory.lengths - 1, width, dtype=dtype)
     first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)
     even = tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis]
-    weights = {"forward": last, "backward": first, "bidirectional": 0.5 * (first + last), "mean": even}
+    weights = {"forward": last, "backward": first, "both": 0.5 * (first + last), "mean": even}
     return weights[directions][:, tf.newaxis]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import keras
 import tensorflow as tf
 
-Shape = tuple[Any, ...]
+Shape: TypeAlias = tuple[Any, ...]
 """Sizes of a tensor's axes: int, or None where a size is not known."""
+
+Nest: TypeAlias = Any
+"""Nest of tensors, as in ``tf.nest``: a tensor, None, or a tuple of nests."""
 
 
 class BaseLayer(keras.layers.Layer):
@@ -17,17 +20,28 @@ class BaseLayer(keras.layers.Layer):
     Inside a loop, Keras would cast a variable at every position. ``layers.matmul`` casts each matrix once.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
 
-    def cast(self, x: Any) -> tf.Tensor:
+    @classmethod
+    def from_config(cls, config: dict[str, object]) -> Self:
+        """Creates a layer from the result of ``get_config``."""
+        return super().from_config(deserialize(config))
+
+    def cast(self, x: tf.Tensor | keras.Variable) -> tf.Tensor:
         """Returns a variable or tensor in this layer's compute dtype."""
         return tf.cast(x, self.compute_dtype)
 
 
-def serialize(layer: keras.layers.Layer) -> dict[str, Any]:
+def serialize(layer: keras.layers.Layer) -> dict[str, object]:
     """Returns the configuration of a layer that is an argument of another layer, which will build it."""
     config = keras.saving.serialize_keras_object(layer)
     config.pop("build_config", None)
     return config
+
+
+def deserialize(config: dict[str, object]) -> dict[str, Any]:
+    """Returns the arguments of a constructor from the result of ``get_config``."""
+    build = keras.saving.deserialize_keras_object
+    return {name: value if name == "dtype" else build(value) for name, value in config.items()}

@@ -6,7 +6,7 @@ all positions. ``advance`` depends on it, and is the only part in the loop.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -16,6 +16,17 @@ from nmt_keras.layers.base import BaseLayer, Shape
 from nmt_keras.layers.dropout import apply_dropout
 from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
+
+
+class LSTMState(NamedTuple):
+    """State of an LSTM."""
+
+    hidden: tf.Tensor  # [..., U] float: h_t, which other layers read
+    cell: tf.Tensor  # [..., U] float: c_t
+
+
+CellState: TypeAlias = tf.Tensor | LSTMState
+"""State of a cell: s_t [..., U], or two tensors of that shape."""
 
 
 class Cell(BaseLayer):
@@ -34,7 +45,7 @@ class Cell(BaseLayer):
     kernel: keras.Variable | None = None
     """W, [I, projections · U]; None for a cell without input."""
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units = units
 
@@ -52,7 +63,7 @@ class Cell(BaseLayer):
             self.context_kernel = self.add_weight((context_shape[-1], columns), "glorot_uniform", name="context_kernel")
         self.bias = self.add_weight((columns,), "zeros", name="bias")
 
-    def call(self, x: tf.Tensor, state: Any, context: tf.Tensor | None = None) -> Any:
+    def call(self, x: tf.Tensor, state: CellState, context: tf.Tensor | None = None) -> CellState:
         """Returns s_t.
 
         Args:
@@ -74,7 +85,7 @@ class Cell(BaseLayer):
         """Returns C c_t: [..., context size] -> [..., projections · U]."""
         return matmul(context, self.context_kernel)
 
-    def advance(self, projected: tf.Tensor, state: Any, dropout_mask: tf.Tensor | None = None) -> Any:
+    def advance(self, projected: tf.Tensor, state: CellState, dropout_mask: tf.Tensor | None = None) -> CellState:
         """Returns s_t.
 
         Args:
@@ -85,15 +96,15 @@ class Cell(BaseLayer):
         """
         raise NotImplementedError
 
-    def zero_state(self, batch: tf.Tensor) -> Any:
+    def zero_state(self, batch: tf.Tensor) -> CellState:
         """Returns zero states for ``batch`` sentences, [] int32: a nest of [B, 1, U]."""
         return self.state_of(tf.zeros([batch, 1, self.units], self.compute_dtype))
 
-    def state_of(self, output: tf.Tensor) -> Any:
+    def state_of(self, output: tf.Tensor) -> CellState:
         """Returns the state whose output is ``output`` [..., U] and whose other parts are 0."""
         return output
 
-    def output(self, state: Any) -> tf.Tensor:
+    def output(self, state: CellState) -> tf.Tensor:
         """Returns the part of a state that other layers read: [..., U]."""
         return state
 
@@ -224,13 +235,6 @@ class LayerNormGRUCell(Cell):
         update, reset = tf.split(tf.sigmoid(normalize(self.gates_norm, gates) + recurrent_gates), 2, axis=-1)
         proposal = tf.tanh(normalize(self.proposal_norm, proposal) + reset * recurrent_proposal)
         return state + update * (proposal - state)
-
-
-class LSTMState(NamedTuple):
-    """State of an LSTM."""
-
-    hidden: tf.Tensor  # [..., U] float: h_t, which other layers read
-    cell: tf.Tensor  # [..., U] float: c_t
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
+from nmt_keras.layers.cells import Cell, CellState, LSTMCell, LSTMState, ResetAfterGRUCell
 from nmt_keras.layers.dropout import apply_dropout
 from nmt_keras.layers.stack import StackedCells, StackMasks
 
@@ -18,7 +17,9 @@ def can_fuse(cell: Cell) -> bool:
     return type(cell) in (ResetAfterGRUCell, LSTMCell)
 
 
-def run_cudnn_stack(stack: StackedCells, x: tf.Tensor, initial_states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
+def run_cudnn_stack(
+    stack: StackedCells, x: tf.Tensor, initial_states: tuple[CellState, ...], masks: StackMasks
+) -> tf.Tensor:
     """Returns the top outputs [B, T, U] of a stack, computed layer by layer.
 
     They equal the outputs of ``StackedCells.advance``, called position by position.
@@ -31,7 +32,7 @@ def run_cudnn_stack(stack: StackedCells, x: tf.Tensor, initial_states: tuple[Any
     """
     outputs = x
     for number, (cell, state) in enumerate(zip(stack.cells, initial_states, strict=True)):
-        below = apply_dropout(outputs, masks.inputs[number - 1]) if number and masks.inputs else outputs
+        below = apply_dropout(outputs, masks.inputs[number - 1]) if number else outputs
         outputs, _ = run_cudnn(cell, below, None, initial_state=state)
         if number and stack.residual:
             outputs += below
@@ -39,8 +40,8 @@ def run_cudnn_stack(stack: StackedCells, x: tf.Tensor, initial_states: tuple[Any
 
 
 def run_cudnn(
-    cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: Any = None
-) -> tuple[tf.Tensor, Any]:
+    cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: CellState | None = None
+) -> tuple[tf.Tensor, CellState]:
     """Runs a cell over whole sentences. Equals calling ``Cell.advance`` position by position.
 
     On a GPU outside XLA, cuDNN computes the result. Everywhere else, Keras's own loop does.

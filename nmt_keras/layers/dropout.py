@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
+import keras
 import tensorflow as tf
 
 REPLICA_SEEDS_APART = 1_000_003
@@ -20,6 +21,11 @@ class Randomness:
     replica: tf.Tensor | int = 0  # [] int32
     position: tf.Tensor | int = 0  # [] int32: target position, if numbers are drawn position by position
 
+    @staticmethod
+    def draw() -> Randomness:
+        """Returns a new randomness, drawn from Keras's global generator; see ``keras.utils.set_random_seed``."""
+        return Randomness(keras.random.randint([], 0, 2**31 - 1, "int32"), 0)
+
 
 def random_uniform(shape: tf.Tensor, randomness: Randomness, name: str) -> tf.Tensor:
     """Returns float32 numbers in [0, 1), multiples of 2^-24: a pure function of ``randomness`` and ``name``.
@@ -30,28 +36,33 @@ def random_uniform(shape: tf.Tensor, randomness: Randomness, name: str) -> tf.Te
     Args:
         shape: [rank] int32, shape of the result.
         randomness: The forward pass's ``Randomness``.
-        name: Name of the place in the model that draws. Each place needs a name of its own.
+        name: Name of the place in the model that draws. No two places have the same name.
     """
     place = tf.constant(zlib.crc32(name.encode()) & 0x7FFFFFFF, tf.int32)
-    own = tf.convert_to_tensor(randomness.seed + randomness.replica * REPLICA_SEEDS_APART, tf.int32)
-    seed = tf.stack([tf.bitwise.bitwise_xor(own, place) + randomness.position, randomness.batch_number])
+    replica_seed = tf.convert_to_tensor(randomness.seed + randomness.replica * REPLICA_SEEDS_APART, tf.int32)
+    seed = tf.stack([tf.bitwise.bitwise_xor(replica_seed, place) + randomness.position, randomness.batch_number])
     bits = tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
 
 
-def draw_dropout_mask(shape: tf.Tensor, rate: float, randomness: Randomness, name: str, dtype: tf.DType) -> tf.Tensor:
-    """Returns random factors: 0 with probability ``rate``, else 1 / (1 - rate). See ``random_uniform``."""
+def draw_dropout_mask(
+    shape: tf.Tensor, rate: float, randomness: Randomness | None, name: str, dtype: tf.DType
+) -> tf.Tensor | None:
+    """Returns random factors: 0 with probability ``rate``, else 1 / (1 - rate). See ``random_uniform``.
+
+    Returns None, which means no dropout, if ``rate`` is 0 or ``randomness`` is None (outside training).
+    """
+    if randomness is None or rate == 0.0:
+        return None
     kept = random_uniform(shape, randomness, name) >= rate
     return tf.where(kept, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
-
-
-def dropout(x: tf.Tensor, rate: float, randomness: Randomness | None, name: str) -> tf.Tensor:
-    """Multiplies ``x`` by a dropout mask. Does nothing if ``randomness`` is None (outside training)."""
-    if randomness is None or rate == 0.0:
-        return x
-    return x * draw_dropout_mask(tf.shape(x), rate, randomness, name, x.dtype)
 
 
 def apply_dropout(x: tf.Tensor, dropout_mask: tf.Tensor | None) -> tf.Tensor:
     """Returns x · dropout_mask; ``x`` if the mask is None."""
     return x if dropout_mask is None else x * dropout_mask
+
+
+def dropout(x: tf.Tensor, rate: float, randomness: Randomness | None, name: str) -> tf.Tensor:
+    """Multiplies ``x`` by a dropout mask of its shape; see ``draw_dropout_mask``."""
+    return apply_dropout(x, draw_dropout_mask(tf.shape(x), rate, randomness, name, x.dtype))

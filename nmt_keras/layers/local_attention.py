@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.attention import Attention, AttentionWeights, masked_softmax
-from nmt_keras.layers.base import Shape, serialize
+from nmt_keras.layers.attention import AttentionWeights, GlobalAttention, masked_softmax
+from nmt_keras.layers.base import Shape
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.scores import ScoreFunction
 
 
-class LocalAttention(Attention):
+class LocalAttention(GlobalAttention):
     """Attention over the annotations within D positions of p_t (Luong, Pham, Manning 2015, section 3.2).
 
     Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the length of the
@@ -29,24 +29,13 @@ class LocalAttention(Attention):
 
     needs_static_width = True
 
-    def __init__(self, score: ScoreFunction, window: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.score, self.window = score, window
+    def __init__(self, score: ScoreFunction, window: int, **kwargs: object) -> None:
+        super().__init__(score, **kwargs)
+        self.window = window
 
-    def build(self, query_shape: Shape, values_shape: Shape) -> None:
-        """Builds the score function."""
-        if not self.score.built:
-            self.score.build(query_shape, values_shape)
-
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        score = serialize(self.score)
-        return {**super().get_config(), "score": score, "window": self.window}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a layer from the result of ``get_config``."""
-        return cls(**{**config, "score": keras.saving.deserialize_keras_object(config["score"])})
+        return {**super().get_config(), "window": self.window}
 
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t [B, Q] float32, within the sentence."""
@@ -70,10 +59,6 @@ class LocalAttention(Attention):
         """
         return alpha
 
-    def keys(self, encoding: Any) -> tf.Tensor:
-        """Returns the score function's keys."""
-        return self.score.keys(encoding.values)
-
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns a_t within the window."""
         center = self.center(query, position, memory)[..., tf.newaxis]
@@ -91,12 +76,12 @@ class LocalAttention(Attention):
         alpha = masked_softmax(self.score.scores(query, keys), inside)
         return AttentionWeights(self.prefer(alpha, distance), first[..., 0])
 
-    def context(self, attended: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
+    def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the window."""
         if self.reads_all(values):
-            return tf.matmul(attended.alpha, values)
-        window = self._window(values, attended.first[..., tf.newaxis])
-        return tf.matmul(attended.alpha[:, :, tf.newaxis], window)[:, :, 0]
+            return tf.matmul(weights.alpha, values)
+        window = self._window(values, weights.first[..., tf.newaxis])
+        return tf.matmul(weights.alpha[:, :, tf.newaxis], window)[:, :, 0]
 
     def _window(self, per_position: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the windows of ``per_position`` that begin at ``first``.
@@ -115,14 +100,14 @@ class LocalAttention(Attention):
         inside = tf.clip_by_value(positions, 0, tf.shape(per_position)[1] - 1)
         return tf.gather(per_position, inside, batch_dims=1)
 
-    def alignment(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor:
+    def alignment(self, weights: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions."""
         if self.reads_all(memory.mask):
-            return attended.alpha
+            return weights.alpha
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
         last = 2 * self.window
-        places = tf.range(width) - attended.first[..., tf.newaxis]  # [B, Q, S]: positions within the window
-        alpha = tf.gather(attended.alpha, tf.clip_by_value(places, 0, last), batch_dims=2)
+        places = tf.range(width) - weights.first[..., tf.newaxis]  # [B, Q, S]: positions within the window
+        alpha = tf.gather(weights.alpha, tf.clip_by_value(places, 0, last), batch_dims=2)
         return tf.where((places >= 0) & (places <= last), alpha, tf.zeros([], alpha.dtype))
 
 
@@ -164,7 +149,7 @@ class PredictiveLocalAttention(LocalAttention):
         *,
         units: int,
         position_logit: Literal["mean", "sum"] = "mean",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(score, window, **kwargs)
         self.units, self.position_logit = units, position_logit
@@ -179,7 +164,7 @@ class PredictiveLocalAttention(LocalAttention):
         name = "position_energy" if self.position_logit == "sum" else "position_energy_of_mean"
         self.position_energy = self.add_weight((self.units,), initial, name=name)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "units": self.units, "position_logit": self.position_logit}
 
@@ -193,7 +178,7 @@ class PredictiveLocalAttention(LocalAttention):
         """Returns weights times the Gaussian."""
         return alpha * tf.cast(tf.exp(-0.5 * (distance / (0.5 * self.window)) ** 2), alpha.dtype)
 
-    def alignment(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor:
+    def alignment(self, weights: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions, divided by their sum."""
-        alpha = super().alignment(attended, memory)
+        alpha = super().alignment(weights, memory)
         return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # the sum exceeds 0.1: the window ends at 2 sigma

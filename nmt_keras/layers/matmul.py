@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -29,6 +29,9 @@ class Weight(NamedTuple):
     rounded: tf.Tensor | None = None  # [I, O] bfloat16: a copy of ``value`` for products; None if they use ``value``
 
 
+Matrix: TypeAlias = keras.Variable | tf.Tensor | Weight
+"""A matrix of a layer: a variable, a tensor, or a tensor converted by a ``Precision``."""
+
 Precision = Callable[[tf.Tensor, str], Weight]
 """Function that converts a matrix to a ``Weight``. Arguments: the matrix, and the model's compute dtype."""
 
@@ -36,7 +39,7 @@ _read: ContextVar[dict[int, Weight] | None] = ContextVar("_read", default=None)
 
 
 @contextmanager
-def weights_read_once(model: Any, precision: Precision | None = None) -> Iterator[None]:
+def weights_read_once(model: keras.layers.Layer | tf.Module, precision: Precision | None = None) -> Iterator[None]:
     """Reads the variables of ``model`` once. Inside the block, its layers see the values as tensors.
 
     Open it around a forward pass or a search. Inside another such block, it does nothing.
@@ -90,7 +93,7 @@ def weight_of(kernel: keras.Variable | tf.Tensor, dtype: tf.DType) -> Weight:
 
 def matmul(
     x: tf.Tensor,
-    kernel: keras.Variable | tf.Tensor | Weight,
+    kernel: Matrix,
     bias: keras.Variable | tf.Tensor | None = None,
     *,
     transpose: bool = False,

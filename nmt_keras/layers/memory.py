@@ -1,10 +1,29 @@
-"""The encoded sentences as the decoder reads them."""
+"""The encoded sentences, as the encoder returns them and as the decoder reads them."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
+
+from nmt_keras.layers.base import Nest
+from nmt_keras.layers.cells import CellState, LSTMState
+
+
+class LayerStates(NamedTuple):
+    """Last states of one layer of an encoder; None for a direction that it lacks."""
+
+    forward: CellState | None  # nest of [B, U]: after the last token
+    backward: CellState | None  # nest of [B, U]: after the first token
+
+
+class Encoding(NamedTuple):
+    """A batch of encoded sentences."""
+
+    values: tf.Tensor  # [B, S, D] float: annotations h_j; 0 at padding
+    mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
+    lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
+    states: tuple[LayerStates, ...]  # one per layer, from bottom to top; none in a self-attention encoder
 
 
 class Memory(NamedTuple):
@@ -14,9 +33,29 @@ class Memory(NamedTuple):
     """
 
     values: tf.Tensor  # [B, S, D] float: annotations h_j
-    keys: Any  # nest of [B, ...]: results of ``Attention.keys``, such as U_a h_j; None without attention
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
-    states: Any  # nest of [B, U]: the encoder's last states
+    states: tuple[LayerStates, ...]  # the encoder's last states, layer by layer
+    keys: Nest  # nest of [B, ...]: results of ``Attention.keys``, such as U_a h_j; None without attention
     cell_values: tf.Tensor | None = None  # [B, S, projections · U] float: C h_j; None if the cell does not read c_i
     output_values: tf.Tensor | None = None  # [B, S, ...] float: C_o h_j of the output layer; None without attention
+
+
+def last_states(states: tuple[LayerStates, ...], directions: str | None) -> list[Nest]:
+    """Returns the last states of an encoder's top layer, of an LSTM h; or their shapes.
+
+    Args:
+        states: States of an ``Encoding``, or their shapes.
+        directions: "forward" or "backward"; anything else for both.
+
+    Raises:
+        ValueError: The encoder lacks a direction.
+    """
+    names = (directions,) if directions in LayerStates._fields else LayerStates._fields
+    found = [getattr(states[-1], name) if states else None for name in names]
+    if any(state is None for state in found):
+        raise ValueError(
+            f"directions: expected directions that the encoder has, received {directions}. Use another bridge or "
+            'attention, such as DenseBridge(source="mean", units=units), or a bidirectional encoder.'
+        )
+    return [state.hidden if isinstance(state, LSTMState) else state for state in found]

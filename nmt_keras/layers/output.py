@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Shape
-from nmt_keras.layers.matmul import matmul
+from nmt_keras.layers.matmul import Matrix, matmul
 
 
 class OutputLayer(BaseLayer):
@@ -26,7 +24,7 @@ class OutputLayer(BaseLayer):
     feature_size: int
     """Width of ``features``, set by ``build``."""
 
-    def __init__(self, vocabulary_size: int, *, tie_embeddings: bool = False, **kwargs: Any) -> None:
+    def __init__(self, vocabulary_size: int, *, tie_embeddings: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size, self.tie_embeddings = vocabulary_size, tie_embeddings
 
@@ -57,7 +55,7 @@ class OutputLayer(BaseLayer):
         """
         raise NotImplementedError
 
-    def logits(self, features: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
+    def logits(self, features: tf.Tensor, kernel: Matrix, bias: Matrix) -> tf.Tensor:
         """Returns W t + b: [B, T, feature_size] -> [B, T, V].
 
         Args:
@@ -76,8 +74,8 @@ class HiddenOutput(OutputLayer):
         units: Width of the features.
     """
 
-    def __init__(self, vocabulary_size: int, *, units: int, **kwargs: Any) -> None:
-        super().__init__(vocabulary_size, **kwargs)
+    def __init__(self, vocabulary_size: int, *, units: int, tie_embeddings: bool = False, **kwargs: object) -> None:
+        super().__init__(vocabulary_size, tie_embeddings=tie_embeddings, **kwargs)
         self.units = units
 
     def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:

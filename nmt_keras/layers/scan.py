@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
+from nmt_keras.layers.base import Nest
+
 
 def scan(
-    advance: Callable[[Any, Any], tuple[Any, Any]], inputs: Any, state: Any, *, reverse: bool = False
-) -> tuple[Any, Any]:
+    advance: Callable[[Nest, Nest], tuple[Nest, Nest]], inputs: Nest, state: Nest, *, reverse: bool = False
+) -> tuple[Nest, Nest]:
     """Runs ``state, output = advance(input, state)`` over time, in one ``tf.while_loop``.
 
     If ``advance`` read variables, TensorFlow's gradient would keep a copy of them for every step. Open
@@ -30,14 +31,14 @@ def scan(
     length = tensors[0].shape[1] if tensors[0].shape[1] is not None else tf.shape(tensors[0])[1]
     input_arrays = [_array(x.dtype, length, x[:, 0].shape).unstack(_swap_time_and_batch(x)) for x in tensors]
 
-    def inputs_at(position: tf.Tensor | int) -> Any:
+    def inputs_at(position: tf.Tensor | int) -> Nest:
         values = iter([array.read(position)[:, tf.newaxis] for array in input_arrays])
         return tf.nest.map_structure(lambda x: None if x is None else next(values), inputs)
 
     _, example = advance(inputs_at(0), state)  # only its dtypes and shapes are used; the graph drops the computation
     output_arrays = [_array(x.dtype, length, x.shape[:1] + x.shape[2:]) for x in tf.nest.flatten(example)]
 
-    def body(count: tf.Tensor, state: Any, output_arrays: list[tf.TensorArray]) -> tuple[Any, ...]:
+    def body(count: tf.Tensor, state: Nest, output_arrays: list[tf.TensorArray]) -> tuple[Nest, ...]:
         position = length - 1 - count if reverse else count
         state, output = advance(inputs_at(position), state)
         values = [x[:, 0] for x in tf.nest.flatten(output)]

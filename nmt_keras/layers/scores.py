@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -53,7 +51,7 @@ class AdditiveScore(ScoreFunction):
         units: A, number of hidden units of the alignment model (n' in the paper).
     """
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units = units
 
@@ -70,12 +68,9 @@ class AdditiveScore(ScoreFunction):
 
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
-        keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
-        sums = matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys
-        # Reshape before tanh. After tanh, the backward pass would store the tensor twice, once in each shape.
-        hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
-        # This is a matrix product, because XLA on a CPU would add the terms of a float sum one by one.
-        return tf.reshape(tf.matmul(hidden, self.cast(self.energy)[:, tf.newaxis]), tf.shape(sums)[:-1])
+        keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]  # [B, 1 or Q, W, A]
+        hidden = tf.tanh(matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys)  # [B, Q, W, A]
+        return tf.reduce_sum(self.cast(self.energy) * hidden, axis=-1)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -117,7 +112,7 @@ class LocationScore(ScoreFunction):
         positions: Number of rows of W_a: source positions that can be attended to.
     """
 
-    def __init__(self, positions: int, **kwargs: Any) -> None:
+    def __init__(self, positions: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.positions = positions
 

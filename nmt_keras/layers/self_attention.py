@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -44,7 +44,7 @@ class MultiHead(BaseLayer):
         heads: N.
     """
 
-    def __init__(self, units: int, heads: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, heads: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
 
@@ -111,20 +111,15 @@ class MultiHead(BaseLayer):
 class SublayerMasks(NamedTuple):
     """Dropout masks of one layer, applied to each sublayer's result before the residual sum; None for no dropout."""
 
-    own: tf.Tensor | None = None  # [B, L, units] float: self-attention
-    source: tf.Tensor | None = None  # [B, L, units] float: attention to the source
-    forward: tf.Tensor | None = None  # [B, L, units] float: feed-forward
-
-
-NO_MASKS = SublayerMasks()
+    self_attention: tf.Tensor | None = None  # [B, L, units] float
+    cross_attention: tf.Tensor | None = None  # [B, L, units] float
+    feed_forward: tf.Tensor | None = None  # [B, L, units] float
 
 
 def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, layer: str) -> SublayerMasks:
     """Draws the dropout masks of the layer named ``layer``, in the shape of ``like`` [B, L, units]."""
-    if randomness is None or not rate:
-        return NO_MASKS
-    shape, names = tf.shape(like), [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
-    return SublayerMasks(*(draw_dropout_mask(shape, rate, randomness, name, like.dtype) for name in names))
+    names = [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
+    return SublayerMasks(*(draw_dropout_mask(tf.shape(like), rate, randomness, name, like.dtype) for name in names))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -140,10 +135,10 @@ class SelfAttentionLayer(BaseLayer):
         heads: Number of heads of each attention.
     """
 
-    def __init__(self, units: int, heads: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, heads: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
-        self.own = MultiHead(units, heads, name="own")
+        self.self_attention = MultiHead(units, heads, name="self_attention")
 
     def build(self, annotations_shape: Shape | None = None) -> None:
         """Creates the weights.
@@ -152,19 +147,19 @@ class SelfAttentionLayer(BaseLayer):
             annotations_shape: Shape of the annotations; None for a layer without attention to the source.
         """
         units = self.units
-        self.own.build((None, None, units))
-        self.own_norm = layer_norm(units, "own_norm")
+        self.self_attention.build((None, None, units))
+        self.self_attention_norm = layer_norm(units, "self_attention_norm")
         if annotations_shape is not None:
-            self.source = MultiHead(units, self.heads, name="source")
-            self.source.build(annotations_shape)
-            self.source_norm = layer_norm(units, "source_norm")
-        self.forward_norm = layer_norm(units, "forward_norm")
+            self.cross_attention = MultiHead(units, self.heads, name="cross_attention")
+            self.cross_attention.build(annotations_shape)
+            self.cross_attention_norm = layer_norm(units, "cross_attention_norm")
+        self.feed_forward_norm = layer_norm(units, "feed_forward_norm")
         self.widen = self.add_weight((units, 4 * units), "glorot_uniform", name="widen")
         self.widen_bias = self.add_weight((4 * units,), "zeros", name="widen_bias")
         self.narrow = self.add_weight((4 * units, units), "glorot_uniform", name="narrow")
         self.narrow_bias = self.add_weight((units,), "zeros", name="narrow_bias")
 
-    def attend_to_own(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
+    def attend_to_self(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the first sublayer: x attends to itself where ``mask`` is True.
 
         Args:
@@ -172,27 +167,29 @@ class SelfAttentionLayer(BaseLayer):
             mask: [B, 1 or L, L] bool.
             masks: Dropout masks.
         """
-        normed = normalize(self.own_norm, x)
-        added, _ = self.own.attend(normed, *self.own.keys_and_values(normed), mask)
-        return x + apply_dropout(added, masks.own)
+        normed = normalize(self.self_attention_norm, x)
+        added, _ = self.self_attention.attend(normed, *self.self_attention.keys_and_values(normed), mask)
+        return x + apply_dropout(added, masks.self_attention)
 
     def attend_to_source(
         self,
         x: tf.Tensor,
         source: tuple[tf.Tensor, tf.Tensor],
         mask: tf.Tensor,
-        masks: SublayerMasks = NO_MASKS,
+        masks: SublayerMasks,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Computes the middle sublayer: x [B, Q, units] attends to the source's keys and values with mask [B, S].
 
         Returns:
             [B, Q, units], and the alignment [B, Q, S], the mean over heads.
         """
-        added, alignment = self.source.attend(normalize(self.source_norm, x), *source, mask[:, tf.newaxis])
-        return x + apply_dropout(added, masks.source), alignment
+        added, alignment = self.cross_attention.attend(
+            normalize(self.cross_attention_norm, x), *source, mask[:, tf.newaxis]
+        )
+        return x + apply_dropout(added, masks.cross_attention), alignment
 
-    def feed_forward(self, x: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
+    def feed_forward(self, x: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the last sublayer, position by position."""
-        hidden = tf.nn.relu(matmul(normalize(self.forward_norm, x), self.widen, self.widen_bias))
+        hidden = tf.nn.relu(matmul(normalize(self.feed_forward_norm, x), self.widen, self.widen_bias))
         added = matmul(hidden, self.narrow, self.narrow_bias)
-        return x + apply_dropout(added, masks.forward)
+        return x + apply_dropout(added, masks.feed_forward)

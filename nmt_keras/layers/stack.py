@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Shape
-from nmt_keras.layers.cells import Cell
+from nmt_keras.layers.cells import Cell, CellState
 from nmt_keras.layers.dropout import apply_dropout
 
 
 class StackMasks(NamedTuple):
-    """Dropout masks of a stack. An empty tuple means no dropout."""
+    """Dropout masks of a stack; None for no dropout."""
 
-    inputs: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell but the first: mask of the output of the cell below
-    states: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell: mask of the state in products; the same at all T
+    inputs: tuple[tf.Tensor | None, ...]  # [B, T, U] for each cell but the first: mask of the output of the cell below
+    states: tuple[tf.Tensor | None, ...]  # [B, T, U] for each cell: mask of the state in products; the same at all T
 
 
 class StackedCells(BaseLayer):
@@ -26,7 +26,7 @@ class StackedCells(BaseLayer):
         residual: If True, each cell but the first adds its input to its output (Wu et al. 2016, section 3.1).
     """
 
-    def __init__(self, cells: list[Cell], *, residual: bool = False, **kwargs: Any) -> None:
+    def __init__(self, cells: list[Cell], *, residual: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.cells, self.residual = cells, residual
 
@@ -37,11 +37,11 @@ class StackedCells(BaseLayer):
         for below, cell in zip(self.cells, others, strict=False):
             cell.build((None, None, below.units))
 
-    def zero_state(self, batch: tf.Tensor) -> tuple[Any, ...]:
+    def zero_state(self, batch: tf.Tensor) -> tuple[CellState, ...]:
         """Returns the zero state of every cell."""
         return tuple(cell.zero_state(batch) for cell in self.cells)
 
-    def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:
+    def output(self, cell_states: tuple[CellState, ...]) -> tf.Tensor:
         """Returns the top output [B, Q, U] of given states. It equals the output of ``advance`` without dropout."""
         outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
         # Not tf.add_n: its order of summation depends on the memory that it can reuse, so two runs could differ in the
@@ -49,22 +49,29 @@ class StackedCells(BaseLayer):
         return tf.reduce_sum(tf.stack(outputs), axis=0) if self.residual else outputs[-1]
 
     def advance(
-        self, projected: tf.Tensor, cell_states: tuple[Any, ...], masks: StackMasks
-    ) -> tuple[tuple[Any, ...], tf.Tensor]:
+        self,
+        projected: tf.Tensor,
+        cell_states: tuple[CellState, ...],
+        masks: StackMasks,
+        context: tf.Tensor | None = None,
+    ) -> tuple[tuple[CellState, ...], tf.Tensor]:
         """Returns the next states, and the top output [B, Q, U].
 
         Args:
-            projected: [B, Q, projections · U] float, the first cell's W x_t + b, plus C c_t if it has a context.
+            projected: [B, Q, projections · U] float, the first cell's W x_t + b.
             cell_states: Each cell's state, a nest of [B, Q, U].
             masks: Dropout masks of this position.
+            context: [B, Q, projections · U] float, the first cell's C c_t; None for a cell without context.
         """
+        if context is not None:
+            projected += context
         next_states = []
         output = None
         for number, (cell, state) in enumerate(zip(self.cells, cell_states, strict=True)):
             if number:
-                below = apply_dropout(output, masks.inputs[number - 1] if masks.inputs else None)
+                below = apply_dropout(output, masks.inputs[number - 1])
                 projected = cell.project(below)
-            state = cell.advance(projected, state, masks.states[number] if masks.states else None)
+            state = cell.advance(projected, state, masks.states[number])
             above = cell.output(state)
             output = above + below if number and self.residual else above
             next_states.append(state)

@@ -8,7 +8,7 @@ a score function from outside the package.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, ModelConfig, require_choice
 from nmt_keras.config.model import REGISTERED_SCORES
@@ -24,6 +24,9 @@ from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 
 T = TypeVar("T")
 
+Arguments: TypeAlias = dict[str, Any]
+"""Arguments of a constructor, by name."""
+
 
 def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
     """Returns the entry called ``kind``. Raises ValueError with the known names if there is none."""
@@ -34,24 +37,24 @@ def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
 # Encoders: EncoderConfig.kind
 
 
-def _recurrent_encoder(config: ModelConfig, common: dict[str, Any]) -> BaseEncoder:
+def _recurrent_encoder(config: ModelConfig, common: Arguments) -> BaseEncoder:
     encoder = config.encoder
     return Encoder(
         cell=encoder.cell,
         direction=encoder.direction,
         merge=encoder.merge,
         residual=encoder.residual,
-        word_view=encoder.word_view,
+        word_projection=encoder.word_projection,
         recurrent_dropout_rate=config.recurrent_dropout,
         **common,
     )
 
 
-def _self_attention_encoder(config: ModelConfig, common: dict[str, Any]) -> BaseEncoder:
+def _self_attention_encoder(config: ModelConfig, common: Arguments) -> BaseEncoder:
     return SelfAttentionEncoder(heads=config.encoder.heads, **common)
 
 
-ENCODERS: dict[str, Callable[[ModelConfig, dict[str, Any]], BaseEncoder]] = {
+ENCODERS: dict[str, Callable[[ModelConfig, Arguments], BaseEncoder]] = {
     "recurrent": _recurrent_encoder,
     "self-attention": _self_attention_encoder,
 }
@@ -112,17 +115,21 @@ SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction], Attention]] = {
 """Attention layers with a score function."""
 
 FIXED: dict[str, Callable[[ModelConfig], Attention]] = {
-    "fixed": lambda config: FixedContext(config.encoder.direction, name="attention"),
+    "fixed": lambda config: FixedContext(_directions(config), name="attention"),
     "mean": lambda config: FixedContext("mean", name="attention"),
     "none": lambda config: NoAttention(_origin_of_state(config), name="attention"),
 }
 """Attention layers without a score function."""
 
 
+def _directions(config: ModelConfig) -> str:
+    """Returns the directions of the encoder: "forward", "backward" or "both"."""
+    return "both" if config.encoder.direction == "bidirectional" else config.encoder.direction
+
+
 def _origin_of_state(config: ModelConfig) -> str:
     """Returns the part of the encoding that the initial state comes from; see ``NoAttention``."""
-    initial_state = config.decoder.initial_state
-    return {"last": config.encoder.direction, "both": "bidirectional"}.get(initial_state, initial_state)
+    return _directions(config) if config.decoder.initial_state == "last" else config.decoder.initial_state
 
 
 def _attention(config: ModelConfig) -> Attention:
@@ -137,7 +144,7 @@ def _attention(config: ModelConfig) -> Attention:
 
 
 def _dense_bridge(config: DecoderConfig) -> Bridge:
-    return DenseBridge(source=config.initial_state, units=config.units, layers=config.layers, name="bridge")
+    return DenseBridge(config.units, source=config.initial_state, layers=config.layers, name="bridge")
 
 
 BRIDGES: dict[str, Callable[[DecoderConfig], Bridge]] = {
@@ -165,7 +172,7 @@ OUTPUT_LAYERS: dict[str, Callable[..., OutputLayer]] = {
 # Decoders: DecoderConfig.order
 
 
-def _recurrent_arguments(config: ModelConfig, common: dict[str, Any]) -> dict[str, Any]:
+def _recurrent_arguments(config: ModelConfig, common: Arguments) -> Arguments:
     decoder = config.decoder
     return {
         "attention": _attention(config),
@@ -178,25 +185,25 @@ def _recurrent_arguments(config: ModelConfig, common: dict[str, Any]) -> dict[st
     }
 
 
-def _bahdanau_decoder(config: ModelConfig, common: dict[str, Any]) -> BaseDecoder:
+def _bahdanau_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
     output_state = "current" if config.decoder.output == "state" else config.decoder.output_state
     return Decoder(output_state=output_state, **_recurrent_arguments(config, common))
 
 
-def _conditional_decoder(config: ModelConfig, common: dict[str, Any]) -> BaseDecoder:
+def _conditional_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
     return ConditionalDecoder(**_recurrent_arguments(config, common))
 
 
-def _luong_decoder(config: ModelConfig, common: dict[str, Any]) -> BaseDecoder:
+def _luong_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
     decoder_class = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
     return decoder_class(**_recurrent_arguments(config, common))
 
 
-def _self_attention_decoder(config: ModelConfig, common: dict[str, Any]) -> BaseDecoder:
+def _self_attention_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
     return SelfAttentionDecoder(heads=config.decoder.heads, max_positions=config.decoder.max_positions, **common)
 
 
-DECODERS: dict[str, Callable[[ModelConfig, dict[str, Any]], BaseDecoder]] = {
+DECODERS: dict[str, Callable[[ModelConfig, Arguments], BaseDecoder]] = {
     "attend-then-update": _bahdanau_decoder,
     "conditional": _conditional_decoder,
     "update-then-attend": _luong_decoder,

@@ -17,12 +17,13 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import Shape, serialize
+from nmt_keras.layers.base import Nest, Shape, deserialize, serialize
+from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.memory import Memory
+from nmt_keras.layers.matmul import Matrix
+from nmt_keras.layers.memory import Encoding, LayerStates, Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
-from nmt_keras.models.encoder import Encoding
 from nmt_keras.models.predictor import Prediction
 
 
@@ -86,17 +87,22 @@ class BaseDecoder(keras.Model):
         """
         self.embedding.build(ids_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def build_from_config(self, config: dict[str, Nest]) -> None:
+        """Builds a loaded decoder. JSON files hold ``build``'s arguments as lists."""
+        ids_shape, (values, mask, lengths, layers) = config["shapes_dict"].values()
+        states = [[LSTMState(*s) if s and isinstance(s[0], list) else s for s in layer] for layer in layers]
+        self.build(ids_shape, Encoding(values, mask, lengths, tuple(LayerStates(*layer) for layer in states)))
+
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "output_dropout_rate")
-        own = {name: getattr(self, name) for name in names}
-        output_layer = serialize(self.output_layer)
-        return {**super().get_config(), **own, "layers": self.depth, "output_layer": output_layer}
+        config = {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**config, "layers": self.depth, "output_layer": serialize(self.output_layer)}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
+    def from_config(cls, config: dict[str, object]) -> Self:
         """Creates a decoder from the result of ``get_config``."""
-        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
+        return cls(**deserialize(config))
 
     @property
     def has_dropout(self) -> bool:
@@ -117,19 +123,19 @@ class BaseDecoder(keras.Model):
         """Returns the decoder memory: the annotations, and the keys that are computed from them once per sentence."""
         raise NotImplementedError
 
-    def initial_state(self, memory: Memory) -> Any:
+    def initial_state(self, memory: Memory) -> Nest:
         """Returns the state before the first token: a nest of [B, 1, ...]."""
         raise NotImplementedError
 
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Nest:
         """Embeds tokens ``ids`` [B, Q], projects the embeddings with one matrix product, and draws dropout masks."""
         raise NotImplementedError
 
-    def advance(self, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
+    def advance(self, x: Nest, state: Nest, memory: Memory) -> tuple[Nest, Nest]:
         """Computes the next state and the results of one position. Only this part depends on the previous state."""
         raise NotImplementedError
 
-    def features(self, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
+    def features(self, x: Nest, results: Nest, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
         raise NotImplementedError
 
@@ -141,11 +147,11 @@ class BaseDecoder(keras.Model):
 
     def output(
         self,
-        x: Any,
-        results: Any,
+        x: Nest,
+        results: Nest,
         memory: Memory,
         randomness: Randomness | None = None,
-        classifier: tuple[Any, Any] | None = None,
+        classifier: tuple[Matrix, Matrix] | None = None,
     ) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(x, results, memory)
@@ -153,7 +159,9 @@ class BaseDecoder(keras.Model):
         features = dropout(features, rate, randomness, "readout")
         return DecoderOutput(self.output_layer.logits(features, *(classifier or self.classifier)), alignment)
 
-    def step(self, ids: tf.Tensor, state: Any, memory: Memory, classifier: tuple[Any, Any] | None = None) -> Prediction:
+    def step(
+        self, ids: tf.Tensor, state: Nest, memory: Memory, classifier: tuple[Matrix, Matrix] | None = None
+    ) -> Prediction:
         """Computes one search step.
 
         Args:
@@ -171,6 +179,7 @@ class BaseDecoder(keras.Model):
         self,
         ids: tf.Tensor,
         encoding: Encoding,
+        training: bool | None = None,
         randomness: Randomness | None = None,
         sampling_probability: tf.Tensor | None = None,
     ) -> DecoderOutput:
@@ -179,22 +188,18 @@ class BaseDecoder(keras.Model):
         Args:
             ids: [B, T] int32: START, then the reference without its last token.
             encoding: Encoding of the sources.
-            randomness: Source of the training step's random numbers; None outside training.
-            sampling_probability: [] float32, probability of reading the decoder's own previous token instead of the
-                reference's (scheduled sampling); None for teacher forcing.
-
-        Raises:
-            ValueError: ``sampling_probability`` is given without ``randomness``.
+            training: If True, applies dropout.
+            randomness: Source of the random numbers, with which dropout is applied even if ``training`` is not True.
+                None draws them from Keras's global generator.
+            sampling_probability: [] float32, probability of reading the decoder's previous prediction instead of the
+                reference (scheduled sampling); None for teacher forcing.
         """
         memory = self.setup_memory(encoding)
+        if training and randomness is None and self.has_dropout:
+            randomness = Randomness.draw()
         if sampling_probability is None:
             return self._teacher_forcing(ids, memory, randomness)
-        if randomness is None:
-            raise ValueError(
-                "randomness: expected a `Randomness` with sampling_probability, received None. Scheduled sampling "
-                "draws random numbers. Pass both arguments, or omit sampling_probability."
-            )
-        return self._scheduled_sampling(ids, memory, sampling_probability, randomness)
+        return self._scheduled_sampling(ids, memory, sampling_probability, randomness or Randomness.draw())
 
     def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
         x = self.inputs(ids, randomness)
@@ -213,19 +218,19 @@ class BaseDecoder(keras.Model):
         """
         # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
         probability = tf.cast(probability, tf.float32)
-        takes_own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
+        sampled = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 
         def advance(
-            inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor], state: tuple[Any, tf.Tensor]
-        ) -> tuple[Any, DecoderOutput]:
-            reference, takes_own, position = inputs
-            decoder_state, own = state
+            inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor], state: tuple[Nest, tf.Tensor]
+        ) -> tuple[Nest, DecoderOutput]:
+            reference, sampled, position = inputs
+            decoder_state, predicted = state
             here = replace(randomness, position=position[0, 0])
-            x = self.inputs(tf.where(takes_own & (position > 0), own, reference), here)
+            x = self.inputs(tf.where(sampled & (position > 0), predicted, reference), here)
             decoder_state, results = self.advance(x, decoder_state, memory)
             output = self.output(x, results, memory, here)
             return (decoder_state, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
-        _, outputs = scan(advance, (ids, takes_own, positions), (self.initial_state(memory), ids[:, 0, tf.newaxis]))
+        _, outputs = scan(advance, (ids, sampled, positions), (self.initial_state(memory), ids[:, 0, tf.newaxis]))
         return outputs

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
 from nmt_keras.layers.base import Shape
-from nmt_keras.layers.cells import CELLS, Cell
+from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.cudnn import can_fuse, run_cudnn
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
+from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, sinusoids
 
 
-class LayerStates(NamedTuple):
-    """Last states of one layer; None for a direction that it lacks."""
-
-    forward: Any  # nest of [B, U]: after the last token
-    backward: Any  # nest of [B, U]: after the first token
-
-
-class Encoding(NamedTuple):
-    """A batch of encoded sentences."""
-
-    values: tf.Tensor  # [B, S, D] float: annotations h_j; 0 at padding
-    mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
-    lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
-    states: tuple[LayerStates, ...]  # one per layer, from bottom to top; none in a self-attention encoder
-    summary: tf.Tensor | None  # [B, summary_size] float: the top layer's last states, both directions concatenated
-
-
 class BaseEncoder(keras.Model):
-    """Computes the annotations of sentences. Dropout needs a ``randomness``, which ``Seq2Seq`` passes in training.
+    """Computes the annotations of sentences.
 
     Args:
         vocabulary_size: V of the source.
@@ -72,15 +56,15 @@ class BaseEncoder(keras.Model):
 
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
-    ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
-        """Returns the annotations [B, S, D], the ``states`` and the ``summary`` of the ``Encoding``.
+    ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
+        """Returns the annotations [B, S, D] and the ``states`` of the ``Encoding``.
 
         Annotations of padding are undefined; ``call`` sets them to 0.
 
         Args:
             embedded: [B, S, E] float, embeddings of the tokens.
             mask: [B, S] bool, True at tokens.
-            randomness: Source of the training step's random numbers; None outside training.
+            randomness: Source of the random numbers of dropout; None for no dropout.
         """
         raise NotImplementedError
 
@@ -88,6 +72,7 @@ class BaseEncoder(keras.Model):
         self,
         ids: tf.Tensor,
         mask: tf.Tensor | None = None,
+        training: bool | None = None,
         randomness: Randomness | None = None,
     ) -> Encoding:
         """Encodes sentences.
@@ -95,13 +80,16 @@ class BaseEncoder(keras.Model):
         Args:
             ids: [B, S] int32. Each row begins with at least one token.
             mask: [B, S] bool, True at tokens. If None, all ids other than PAD are tokens.
-            randomness: Source of the training step's random numbers; None outside training.
+            training: If True, applies dropout.
+            randomness: Source of the random numbers of dropout, which is then applied even if ``training`` is not True.
+                None draws them from Keras's global generator.
         """
+        if training and randomness is None and self.has_dropout:
+            randomness = Randomness.draw()
         mask = tf.not_equal(ids, PAD) if mask is None else mask
-        embedded = self.embedding(ids)
-        values, states, summary = self.encode(embedded, mask, randomness)
+        values, states = self.encode(self.embedding(ids), mask, randomness)
         values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
-        return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states, summary)
+        return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states)
 
     @property
     def has_dropout(self) -> bool:
@@ -122,18 +110,17 @@ class BaseEncoder(keras.Model):
         """Builds the embedding."""
         self.embedding.build(ids_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         names = ("vocabulary_size", "embedding_size", "units", "dropout_rate")
-        own = {name: getattr(self, name) for name in names}
-        return {**super().get_config(), **own, "layers": self.depth}
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}, "layers": self.depth}
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class Encoder(BaseEncoder):
     """Recurrent layers in one direction or both (Bahdanau, Cho, Bengio 2014, section 3.2).
 
-        h_j = [forward h_j ; backward h_j]                       (or their sum; + W_r e(x_j) with ``word_view``)
+        h_j = [forward h_j ; backward h_j]                       (or their sum; + W_r e(x_j) with ``word_projection``)
 
     The first layer reads the source embeddings. Each further layer reads the annotations of the layer below. Padding
     leaves the state unchanged. Therefore the forward direction ends at the sentence's last token and the backward
@@ -149,9 +136,9 @@ class Encoder(BaseEncoder):
         merge: Combination of two directions, "concatenate" (D = 2U) or "sum" (D = U).
         layers: Number of layers.
         residual: If True, each layer but the first adds its input to its output.
-        word_view: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This is not
-            in the papers. With this direct path, the decoder learns word translations early in training, before the
-            recurrent states represent the words well.
+        word_projection: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This
+            is not in the papers. With this direct path, the decoder learns word translations early in training, before
+            the recurrent states represent the words well.
         dropout_rate: Dropout rate of the embeddings and between layers.
         recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """
@@ -163,7 +150,7 @@ class Encoder(BaseEncoder):
         direction: str = "bidirectional",
         merge: str = "concatenate",
         residual: bool = False,
-        word_view: bool = False,
+        word_projection: bool = False,
         recurrent_dropout_rate: float = 0.0,
         **kwargs: Any,
     ) -> None:
@@ -172,7 +159,11 @@ class Encoder(BaseEncoder):
         require_choice("Encoder.direction", ("bidirectional", "forward", "backward"), direction)
         require_choice("Encoder.merge", ("concatenate", "sum"), merge)
         self.cell, self.direction, self.merge = cell, direction, merge
-        self.residual, self.word_view, self.recurrent_dropout_rate = residual, word_view, recurrent_dropout_rate
+        self.residual, self.word_projection, self.recurrent_dropout_rate = (
+            residual,
+            word_projection,
+            recurrent_dropout_rate,
+        )
         both = direction == "bidirectional"
         self.annotation_size = 2 * self.units if both and merge == "concatenate" else self.units
         numbers, make = range(self.depth), CELLS[cell]
@@ -186,7 +177,7 @@ class Encoder(BaseEncoder):
         for cells in (self.forward_cells, self.backward_cells):
             for cell, size in zip(cells, sizes, strict=False):
                 cell.build((None, None, size))
-        if self.word_view:
+        if self.word_projection:
             shape = (self.embedding_size, self.annotation_size)
             self.word_kernel = self.add_weight(shape, "glorot_uniform", name="word_kernel")
 
@@ -195,13 +186,11 @@ class Encoder(BaseEncoder):
         batch, length = ids_shape
         state = (batch, self.units)
         last = LayerStates(state if self.forward_cells else None, state if self.backward_cells else None)
-        summary = (batch, 2 * self.units if self.direction == "bidirectional" else self.units)
-        values = (batch, length, self.annotation_size)
-        return Encoding(values, (batch, length), (batch,), (last,) * self.depth, summary)
+        return Encoding((batch, length, self.annotation_size), (batch, length), (batch,), (last,) * self.depth)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        names = ("cell", "direction", "merge", "residual", "word_view", "recurrent_dropout_rate")
+        names = ("cell", "direction", "merge", "residual", "word_projection", "recurrent_dropout_rate")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     @property
@@ -216,71 +205,54 @@ class Encoder(BaseEncoder):
 
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
-    ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
+    ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
         embedded = dropout(embedded, self.dropout_rate, randomness, "source")
-        real = mask[:, :, tf.newaxis]  # True at tokens
-        below, states = embedded, []
+        values, states = embedded, []
         for layer in range(self.depth):
-            x = dropout(below, self.dropout_rate, randomness, f"source layer {layer}") if layer else below
-            values, last = self._read_layer(layer, x, real, randomness)
-            below = values + x if layer and self.residual else values
+            x = dropout(values, self.dropout_rate, randomness, f"source layer {layer}") if layer else values
+            values, last = self._read_layer(layer, x, mask, randomness)
+            if layer and self.residual:
+                values += x
             states.append(last)
-        values = below
-        if self.word_view:
+        if self.word_projection:
             values += matmul(embedded, self.word_kernel)
-        return values, tuple(states), self._summary(states[-1])
+        return values, tuple(states)
 
     def _read_layer(
-        self, layer: int, x: tf.Tensor, real: tf.Tensor, randomness: Randomness | None
+        self, layer: int, x: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, LayerStates]:
         """Returns one layer's annotations [B, S, D] of inputs [B, S, I], and its last states."""
-        outputs: list[tf.Tensor] = []
-        states: dict[str, Any] = {"forward": None, "backward": None}
+        outputs, states = [], LayerStates(None, None)
         for direction, cells in (("forward", self.forward_cells), ("backward", self.backward_cells)):
-            if not cells:
-                continue
-            cell = cells[layer]
-            reverse = direction == "backward"
-            if self.runs_cudnn and randomness is not None:
-                output, last = run_cudnn(cell, x, real[..., 0], reverse=reverse)
-            else:
-                dropout_mask = self._state_dropout_mask(cell, x, randomness)
-                output, last = self._read(cell, x, real, dropout_mask, reverse)
-            outputs.append(output)
-            states[direction] = tf.nest.map_structure(lambda s: s[:, 0], last)
-        if self.merge == "sum" or len(outputs) == 1:
-            return tf.add_n(outputs), LayerStates(**states)
-        return tf.concat(outputs, axis=-1), LayerStates(**states)
-
-    def _state_dropout_mask(self, cell: Cell, x: tf.Tensor, randomness: Randomness | None) -> tf.Tensor | None:
-        """Draws the recurrent dropout mask [B, 1, U] of a cell."""
-        if randomness is None or not self.recurrent_dropout_rate:
-            return None
-        shape = tf.stack([tf.shape(x)[0], 1, self.units])
-        return draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, f"source {cell.name}", x.dtype)
+            if cells:
+                output, last = self._read(cells[layer], x, mask, randomness, reverse=direction == "backward")
+                outputs.append(output)
+                states = states._replace(**{direction: tf.nest.map_structure(lambda s: s[:, 0], last)})
+        return tf.add_n(outputs) if self.merge == "sum" else tf.concat(outputs, axis=-1), states
 
     def _read(
-        self, cell: Cell, x: tf.Tensor, real: tf.Tensor, dropout_mask: tf.Tensor | None, reverse: bool
-    ) -> tuple[tf.Tensor, Any]:
+        self, cell: Cell, x: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None, *, reverse: bool
+    ) -> tuple[tf.Tensor, CellState]:
         """Runs the cell in one direction.
 
         Returns the outputs [B, S, U] and the state after the last position it reads, a nest of [B, 1, U].
         """
+        if self.runs_cudnn and randomness is not None:
+            return run_cudnn(cell, x, mask, reverse=reverse)
+        batch, name = tf.shape(x)[0], f"source {cell.name}"
+        shape = tf.stack([batch, 1, self.units])
+        dropout_mask = draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, name, x.dtype)
 
-        def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tf.Tensor]:
-            projected, here = inputs
+        def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: CellState) -> tuple[CellState, tf.Tensor]:
+            projected, is_token = inputs
             new = cell.advance(projected, state, dropout_mask)
-            state = tf.nest.map_structure(lambda after, before: tf.where(here, after, before), new, state)
+            state = tf.nest.map_structure(lambda after, before: tf.where(is_token, after, before), new, state)
             return state, cell.output(state)
 
-        inputs = cell.project(x), real
-        last, outputs = scan(advance, inputs, cell.zero_state(tf.shape(x)[0]), reverse=reverse)
+        inputs = cell.project(x), mask[:, :, tf.newaxis]
+        last, outputs = scan(advance, inputs, cell.zero_state(batch), reverse=reverse)
         return outputs, last
-
-    def _summary(self, top: LayerStates) -> tf.Tensor:
-        pairs = [(self.forward_cells, top.forward), (self.backward_cells, top.backward)]
-        return tf.concat([cells[-1].output(state) for cells, state in pairs if cells], axis=-1)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -316,21 +288,21 @@ class SelfAttentionEncoder(BaseEncoder):
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding."""
         batch, length = ids_shape
-        return Encoding((batch, length, self.units), (batch, length), (batch,), (), None)
+        return Encoding((batch, length, self.units), (batch, length), (batch,), ())
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "heads": self.heads}
 
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
-    ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
+    ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
         x = embedded if self.embedding_size == self.units else matmul(embedded, self.entry)
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
         x = dropout(x * self.units**0.5 + tf.cast(positions, x.dtype), self.dropout_rate, randomness, "source")
         for block in self.blocks:
             masks = draw_masks(x, self.dropout_rate, randomness, block.name)
-            x = block.attend_to_own(x, mask[:, tf.newaxis], masks)
+            x = block.attend_to_self(x, mask[:, tf.newaxis], masks)
             x = block.feed_forward(x, masks)
-        return normalize(self.norm, x), (), None
+        return normalize(self.norm, x), ()

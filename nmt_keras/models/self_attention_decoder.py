@@ -11,7 +11,7 @@ from nmt_keras.layers.base import Shape
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
 from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
-from nmt_keras.layers.memory import Memory
+from nmt_keras.layers.memory import Encoding, Memory
 from nmt_keras.layers.output import OutputLayer, StateOutput
 from nmt_keras.layers.self_attention import (
     SelfAttentionLayer,
@@ -20,7 +20,6 @@ from nmt_keras.layers.self_attention import (
     sinusoids,
 )
 from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
-from nmt_keras.models.encoder import Encoding
 
 
 class SelfAttentionInputs(NamedTuple):
@@ -83,14 +82,14 @@ class SelfAttentionDecoder(BaseDecoder):
         self.norm = layer_norm(self.units, "norm")
         self.output_layer.build(states, (None, None, 0), words)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "heads": self.heads, "max_positions": self.max_positions}
 
     def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, and their keys and values for each layer."""
-        keys = tuple(block.source.keys_and_values(encoding.values) for block in self.blocks)
-        return Memory(encoding.values, keys, encoding.mask, encoding.lengths, encoding.states)
+        keys = tuple(block.cross_attention.keys_and_values(encoding.values) for block in self.blocks)
+        return Memory(*encoding, keys)
 
     def initial_state(self, memory: Memory) -> SelfAttentionState:
         """Returns a state without earlier positions."""
@@ -104,9 +103,7 @@ class SelfAttentionDecoder(BaseDecoder):
         if self.embedding_size != self.units:
             embedded = matmul(embedded, self.entry)
         embedded *= self.units**0.5
-        mask = None
-        if randomness is not None and self.dropout_rate:
-            mask = draw_dropout_mask(tf.shape(embedded), self.dropout_rate, randomness, "target", embedded.dtype)
+        mask = draw_dropout_mask(tf.shape(embedded), self.dropout_rate, randomness, "target", embedded.dtype)
         masks = tuple(draw_masks(embedded, self.dropout_rate, randomness, block.name) for block in self.blocks)
         return SelfAttentionInputs(embedded, mask, masks)
 
@@ -122,10 +119,10 @@ class SelfAttentionDecoder(BaseDecoder):
         all_keys, all_values = [], []
         layers = zip(self.blocks, memory.keys, state.keys, state.values, x.masks, strict=True)
         for block, source, keys, values, masks in layers:
-            normed = normalize(block.own_norm, hidden)
-            key, value = tf.split(matmul(normed, block.own.key_value_kernel), 2, axis=-1)
+            normed = normalize(block.self_attention_norm, hidden)
+            key, value = tf.split(matmul(normed, block.self_attention.key_value_kernel), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
-            hidden += apply_dropout(block.own.attend_apart(normed, keys, values, seen), masks.own)
+            hidden += apply_dropout(block.self_attention.attend_apart(normed, keys, values, seen), masks.self_attention)
             hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
             hidden = block.feed_forward(hidden, masks)
             all_keys.append(keys)
@@ -146,7 +143,7 @@ class SelfAttentionDecoder(BaseDecoder):
         hidden = apply_dropout(x.embedded + tf.cast(sinusoids(positions, self.units), x.embedded.dtype), x.dropout_mask)
         earlier = (positions <= positions[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
         for block, source, masks in zip(self.blocks, memory.keys, x.masks, strict=True):
-            hidden = block.attend_to_own(hidden, earlier, masks)
+            hidden = block.attend_to_self(hidden, earlier, masks)
             hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
             hidden = block.feed_forward(hidden, masks)
         return self.output(x, (hidden, alignment), memory, randomness)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, ModelConfig
-from nmt_keras.layers.base import serialize
+from nmt_keras.layers.base import Nest, deserialize, serialize
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.initializers import initialize
 from nmt_keras.layers.internals import masked
@@ -43,7 +43,7 @@ class Seq2Seq(keras.Model):
         *,
         shares_recurrence: bool = False,
         seed: int = 0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.encoder, self.decoder = encoder, decoder
@@ -59,7 +59,7 @@ class Seq2Seq(keras.Model):
         """V of the target."""
         return self.decoder.vocabulary_size
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: Nest = None) -> None:
         """Builds encoder and decoder. Needs no input shape, because the constructors' arguments give all sizes."""
         shape = (None, None)
         if not self.encoder.built:
@@ -105,22 +105,24 @@ class Seq2Seq(keras.Model):
         replica = context.replica_id_in_sync_group if context else 0
         return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
 
-    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
+    def compile(
+        self, optimizer: str | keras.optimizers.Optimizer = "rmsprop", loss: Nest = None, **kwargs: object
+    ) -> None:
         """Configures ``fit``, as in Keras. The default loss is :class:`MaskedCrossEntropy`."""
         super().compile(optimizer, MaskedCrossEntropy() if loss is None else loss, **kwargs)
 
-    def compile_from_config(self, config: dict[str, Any]) -> None:
+    def compile_from_config(self, config: dict[str, object]) -> None:
         """Compiles a loaded model, as Keras does for a model that does not override ``compile``."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
     def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+        self, x: Nest = None, y: Nest = None, y_pred: Nest = None, sample_weight: Nest = None, training: bool = True
     ) -> tf.Tensor:
         """Returns the loss of the logits, as in Keras. Padding has no effect."""
         return super().compute_loss(x, y, masked(y_pred.logits, tf.not_equal(y, PAD)), sample_weight, training)
 
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+    def compute_metrics(self, x: Nest, y: Nest, y_pred: Nest, sample_weight: Nest = None) -> dict[str, object]:
         """Returns the metrics of the logits, as in Keras. Padding has no effect."""
         return super().compute_metrics(x, y, masked(y_pred.logits, tf.not_equal(y, PAD)), sample_weight)
 
@@ -135,23 +137,23 @@ class Seq2Seq(keras.Model):
         with weights_read_once(self):
             return self.decoder.setup_memory(self.encoder(ids))
 
-    def initial_state(self, memory: Memory) -> Any:
+    def initial_state(self, memory: Memory) -> Nest:
         """Returns the state before the first token: a nest of [B, 1, ...]."""
         return self.decoder.initial_state(memory)
 
-    def step(self, ids: tf.Tensor, state: Any, memory: Memory) -> Prediction:
+    def step(self, ids: tf.Tensor, state: Nest, memory: Memory) -> Prediction:
         """Computes one search step from ``ids`` [B, Q]. Open ``weights_read_once`` around the search."""
         return self.decoder.step(ids, state, memory)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         parts = {name: serialize(getattr(self, name)) for name in ("encoder", "decoder")}
         return {**super().get_config(), **parts, "shares_recurrence": self.shares_recurrence, "seed": self.seed}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Seq2Seq:
+    def from_config(cls, config: dict[str, object]) -> Self:
         """Creates a model from the result of ``get_config``."""
-        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
+        return cls(**deserialize(config))
 
 
 def build_model(config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:

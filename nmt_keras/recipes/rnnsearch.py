@@ -21,7 +21,7 @@ SPANISH_ENGLISH = Recipe(
     target=TokenizerConfig(kind="subword", vocabulary_size=4000),
     model=ModelConfig(
         embedding_size=160,
-        encoder=EncoderConfig(units=128, word_view=True),
+        encoder=EncoderConfig(units=128, word_projection=True),
         attention=AttentionConfig(units=160),
         decoder=DecoderConfig(units=256, output_units=160, output_state="current"),
         dropout=0.0,
@@ -94,7 +94,7 @@ SAMPLE = Recipe(
     target=TokenizerConfig(kind="word", vocabulary_size=1000, max_tokens=40),
     model=ModelConfig(
         embedding_size=64,
-        encoder=EncoderConfig(units=96, word_view=True),
+        encoder=EncoderConfig(units=96, word_projection=True),
         attention=AttentionConfig(units=96),
         decoder=DecoderConfig(units=192, output_units=96, output_state="current"),
         dropout=0.1,

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import START, UNK
+from nmt_keras.config import UNK
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
 from nmt_keras.text.normalisation import normalise
 from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words
-from nmt_keras.text.tokens import Tokenizer, Tokens, replaced
+from nmt_keras.text.tokens import Tokenizer, Tokens, decoder_inputs, replaced
 
 
 class Source(NamedTuple):
@@ -69,12 +69,11 @@ class Codec(tf.Module):
         """Returns the arguments ``x`` and ``y`` of ``Seq2Seq.fit`` for sentences and their translations.
 
         Returns:
-            ((source ids [N, S], target inputs [N, T]), target ids [N, T]), all int32, padded with PAD. The inputs are
-            START and the target ids before the last.
+            ((source ids [N, S], target inputs [N, T]), target ids [N, T]), all int32, padded with PAD. See
+            ``decoder_inputs``.
         """
         source_tokens, target_tokens = self.encode_pairs(tf.constant(list(source)), tf.constant(list(target)))
-        inputs = tf.pad(target_tokens.ids[:, :-1], [[0, 0], [1, 0]], constant_values=START)
-        return (source_tokens.ids, inputs), target_tokens.ids
+        return (source_tokens.ids, decoder_inputs(target_tokens.ids)), target_tokens.ids
 
     def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns training pairs as the tokenizers read them: normalised, with placeholders, without capitals."""

@@ -82,6 +82,11 @@ class Tokenizer(Protocol):
         """Writes the vocabulary and ``text.json`` into ``folder``, created if missing."""
 
 
+def decoder_inputs(ids: tf.Tensor) -> tf.Tensor:
+    """Returns the tokens that a decoder reads in order to predict ``ids`` [B, T]: START, then all but the last."""
+    return tf.pad(ids[:, :-1], [[0, 0], [1, 0]], constant_values=START)
+
+
 def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTensor:
     """Truncates each sentence to ``max_tokens - 1`` tokens and appends ``end``. ``tokens`` has the shape [B, (S)]."""
     ends = tf.fill([tokens.nrows(), 1], end)

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import PAD, START, TrainConfig
+from nmt_keras.config import PAD, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.internals import keep_gradients_as_given
 from nmt_keras.layers.losses import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.layers.matmul import bfloat16_products, weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.text.tokens import decoder_inputs
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
@@ -54,9 +55,7 @@ def batch_loss(
         alignment: [B, T, S] float32. Alignments for ``guided_alignment``; ``None`` for no guided alignment.
         guided_weight: Weight of the guided alignment loss in the total.
     """
-    starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
-    inputs = source, tf.concat([starts, target[:, :-1]], axis=1)
-    output = model(inputs, randomness=randomness, sampling_probability=sampling)
+    output = model((source, decoder_inputs(target)), randomness=randomness, sampling_probability=sampling)
     loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
     if alignment is None:
         return loss

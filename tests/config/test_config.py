@@ -39,7 +39,7 @@ WRONG = [
     (EncoderConfig, {"heads": 0}, "heads"),
     (EncoderConfig, {"kind": "self-attention", "heads": 3, "units": 27}, "units"),
     (EncoderConfig, {"kind": "self-attention", "heads": 3, "units": 1}, "units"),
-    (EncoderConfig, {"kind": "self-attention", "word_view": True}, "word_view"),
+    (EncoderConfig, {"kind": "self-attention", "word_projection": True}, "word_projection"),
     (AttentionConfig, {"kind": "bahdanau"}, "kind"),
     (AttentionConfig, {"kind": "generall"}, "kind"),
     (AttentionConfig, {"span": "local"}, "span"),

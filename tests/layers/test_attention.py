@@ -10,9 +10,8 @@ from tiny import randomise
 
 from nmt_keras.layers.attention import BahdanauAttention, FixedContext, GlobalAttention, NoAttention, masked_softmax
 from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
-from nmt_keras.layers.memory import Memory
+from nmt_keras.layers.memory import Encoding, LayerStates, Memory
 from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, LocationScore
-from nmt_keras.models.encoder import Encoding
 
 B, Q, S, U, A, D = 3, 2, 5, 7, 11, 13
 LENGTHS = [5, 1, 3]
@@ -31,7 +30,7 @@ SCORING = {
     "local-p wide": lambda: PredictiveLocalAttention(AdditiveScore(A), 3, units=A),
 }
 LOCAL = ["local-m", "local-m wide", "local-p", "local-p sum", "local-p wide"]
-WAYS = ["forward", "backward", "bidirectional"]
+WAYS = ["forward", "backward", "both"]
 UNSCORED = {
     **{f"fixed {way}": lambda way=way: FixedContext(way) for way in WAYS},
     "fixed mean": lambda: FixedContext("mean"),
@@ -61,11 +60,11 @@ def annotations(attention, positions=S):
     return normal(B, positions, width(attention))
 
 
-def remembered(attention, values, lengths=LENGTHS):
+def memory_of(attention, values, lengths=LENGTHS):
     mask, count = tf.sequence_mask(lengths, values.shape[1]), tf.constant(lengths)
-    encoding = Encoding(values, mask, count, (), normal(len(lengths), 17, seed=4))
-    keys = attention.keys(encoding)
-    return Memory(values, keys, mask, count, (), cell_values=attention.values(encoding))
+    states = LayerStates(normal(len(lengths), 7, seed=4), normal(len(lengths), 10, seed=5))
+    encoding = Encoding(values, mask, count, (states,))
+    return Memory(*encoding, attention.keys(encoding), cell_values=attention.values(encoding))
 
 
 def attend(attention, query, memory, steps=STEPS):
@@ -79,7 +78,7 @@ def attend(attention, query, memory, steps=STEPS):
 
 def compare_with_the_paper(attention, values, query, lengths, steps):
     """Compares contexts and alignments with the reference. Alignments are 0 on padding."""
-    found = attend(attention, query, remembered(attention, values, lengths), steps)
+    found = attend(attention, query, memory_of(attention, values, lengths), steps)
     reference = attention_of(attention)
     for b, q in np.ndindex(*query.shape[:2]):
         source = Encoded(list(values.numpy()[b, : lengths[b]].astype(float)), [], [])
@@ -111,7 +110,7 @@ def test_a_gathered_window_equals_a_batch_that_is_read_whole_and_so_does_its_gra
     def differentiated(values, query, padding):
         with tf.GradientTape() as tape:
             tape.watch([values, query])
-            memory = remembered(local, tf.pad(values, [[0, 0], [0, padding], [0, 0]]), lengths)
+            memory = memory_of(local, tf.pad(values, [[0, 0], [0, padding], [0, 0]]), lengths)
             assert local.reads_all(memory.mask) == (padding == 0)
             context, alignment = attend(local, query, memory, [[0, 2], [1, 4]])
             total = tf.reduce_sum(upstream * context)
@@ -126,7 +125,7 @@ def test_the_gradient_of_a_predicted_position_is_its_slope():
     # the context jumps where a position enters or leaves the window, so the window contains all positions
     local = made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A))
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
-    memory, energy = remembered(local, normal(1, 11, D), [11]), local.position_energy
+    memory, energy = memory_of(local, normal(1, 11, D), [11]), local.position_energy
 
     def total():
         return tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
@@ -158,7 +157,7 @@ def test_a_score_of_log_3_weighs_three_times_a_score_of_0(score, kernel, state, 
     attention, values = GlobalAttention(score), tf.constant([annotations], tf.float32)
     attention.build((1, 1, len(state)), values.shape)
     attention.set_weights(kernel)
-    contexts, alignment = attend(attention, tf.constant([[state]]), remembered(attention, values, [2]), [[0]])
+    contexts, alignment = attend(attention, tf.constant([[state]]), memory_of(attention, values, [2]), [[0]])
     np.testing.assert_allclose(alignment, [[[0.75, 0.25]]], rtol=1e-6)
     np.testing.assert_allclose(contexts[0, 0], 0.75 * values[0, 0] + 0.25 * values[0, 1], rtol=1e-6)
 
@@ -168,7 +167,7 @@ def test_location_depends_on_the_state_and_not_on_the_annotations():
     attention.build((2, 1, 1), (2, 4, D))
     attention.score.kernel.assign(np.log([[3.0, 1.0, 4.0]]))
     for seed in (2, 3):
-        memory = remembered(attention, normal(2, 4, D, seed=seed), [2, 4])
+        memory = memory_of(attention, normal(2, 4, D, seed=seed), [2, 4])
         _, alignment = attend(attention, tf.ones([2, 1, 1]), memory, [[0], [0]])
         # W_a has 3 rows: the shorter source uses the first two, and the fourth position of the longer one gets 0
         np.testing.assert_allclose(alignment, [[[0.75, 0.25, 0, 0]], [[0.375, 0.125, 0.5, 0]]], rtol=1e-6)
@@ -180,14 +179,14 @@ def test_location_depends_on_the_state_and_not_on_the_annotations():
 )
 def test_local_m_attends_around_the_target_s_own_position_and_past_the_end_around_the_last(step, weights):
     local = MonotonicLocalAttention(DotScore(), 1)
-    memory = remembered(local, normal(1, 4, D), [4])
+    memory = memory_of(local, normal(1, 4, D), [4])
     np.testing.assert_allclose(attend(local, tf.zeros([1, 1, D]), memory, [[step]])[1], [[weights]], rtol=1e-6)
 
 
 def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums_to_1():
     local = PredictiveLocalAttention(DotScore(), 2, units=A)
     local.build((1, 1, D), (1, 7, D))
-    memory = remembered(local, normal(1, 7, D), [4])
+    memory = memory_of(local, normal(1, 7, D), [4])
     zeros = tf.zeros([1, 1, D])  # a state of 0 predicts the middle; sigma = 1
     near = np.exp([-2.0, -0.5, 0.0, -0.5])
     contexts, alignment = attend(local, zeros, memory, [[0]])
@@ -204,7 +203,7 @@ def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_unit
         one.assign(other)
     total.position_energy.assign(mean.position_energy / A)  # the same v_p
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
-    memory = remembered(mean, normal(1, 11, D), [11])
+    memory = memory_of(mean, normal(1, 11, D), [11])
     moved = []
     for local, stored_as in ((mean, A), (total, 1)):
         with tf.GradientTape() as tape:
@@ -214,7 +213,7 @@ def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_unit
     np.testing.assert_allclose(moved[0], moved[1] / A**2, rtol=1e-4, atol=1e-8)
 
 
-READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "bidirectional": [0.5, 0, 0.5, 0]}
+READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "both": [0.5, 0, 0.5, 0]}
 
 
 @pytest.mark.parametrize(
@@ -226,19 +225,22 @@ READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "bidirectional": [
     ],
 )
 def test_without_a_score_the_alignment_names_the_positions_where_the_source_was_read(attention, weights):
-    contexts, alignment = attend(attention, normal(1, 2, U), remembered(attention, normal(1, 4, D), [3]), [[5, 6]])
+    contexts, alignment = attend(attention, normal(1, 2, U), memory_of(attention, normal(1, 4, D), [3]), [[5, 6]])
     assert alignment.numpy().tolist() == [[weights] * 2]
-    size = attention.context_size(Encoding((1, 4, D), (1, 4), (1,), (), (1, 17)))
-    assert size == {FixedContext: 17, NoAttention: 0}[type(attention)]
-    if size:
-        state = normal(1, 17, seed=4)[0]  # the encoder's last state
-        np.testing.assert_array_equal(contexts, [[state, state]])
+    size = attention.context_size(Encoding((1, 4, D), (1, 4), (1,), (LayerStates((1, 7), (1, 10)),)))
+    states = {"forward": normal(1, 7, seed=4)[0], "backward": normal(1, 10, seed=5)[0]}
+    read = [state for way, state in states.items() if attention.directions in (way, "both")]
+    if isinstance(attention, NoAttention):
+        assert (size, contexts) == (0, None)
+    else:
+        assert size == sum(map(len, read))
+        np.testing.assert_array_equal(contexts, [[np.concatenate(read)] * 2])
 
 
 def test_the_mean_context_is_the_mean_of_a_sentence_s_annotations():
     values = tf.constant([[[1.0, 2.0], [5.0, 4.0], [9.0, 9.0]], [[1.0, 2.0], [5.0, 4.0], [0.0, 6.0]]])
     attention = FixedContext("mean")
-    contexts, alignment = attend(attention, normal(2, 1, U), remembered(attention, values, [2, 3]), [[0], [4]])
+    contexts, alignment = attend(attention, normal(2, 1, U), memory_of(attention, values, [2, 3]), [[0], [4]])
     np.testing.assert_allclose(contexts[:, 0], [[3, 3], [2, 4]], rtol=1e-6)
     np.testing.assert_allclose(alignment[:, 0], [[1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-6)
 
@@ -249,7 +251,7 @@ def test_the_mean_context_is_the_mean_of_a_sentence_s_annotations():
 def test_alignments_sum_to_1_and_values_at_padding_change_nothing(attention):
     values, query = annotations(attention), normal(B, Q, U, seed=3)
     garbage = tf.where(~tf.sequence_mask(LENGTHS, S)[:, :, tf.newaxis], 1e6, values)
-    found, wanted = (attend(attention, query, remembered(attention, v)) for v in (garbage, values))
+    found, wanted = (attend(attention, query, memory_of(attention, v)) for v in (garbage, values))
     assert_same(found, wanted, rtol=0.0, atol=0.0)
     np.testing.assert_allclose(tf.reduce_sum(found[1], axis=-1), tf.ones([B, Q]), atol=1e-6)
     assert not np.any(found[1].numpy()[~np.tile(tf.sequence_mask(LENGTHS, S)[:, tf.newaxis], [1, Q, 1])])
@@ -258,7 +260,7 @@ def test_alignments_sum_to_1_and_values_at_padding_change_nothing(attention):
 def test_a_local_step_reads_nothing_outside_its_window():
     local, length = MonotonicLocalAttention(DotScore(), 1), 11
     outside = tf.constant([[[abs(j - 5) > 1] for j in range(length)]])
-    memory = remembered(local, tf.where(outside, np.nan, normal(1, length, U)), [length])
+    memory = memory_of(local, tf.where(outside, np.nan, normal(1, length, U)), [length])
     contexts, alignment = attend(local, normal(1, 1, U), memory, [[5]])
     assert np.isfinite(contexts).all()
     assert alignment.numpy().sum() == pytest.approx(1.0)

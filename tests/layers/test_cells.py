@@ -215,16 +215,17 @@ def test_a_stack_passes_outputs_upward_and_a_residual_adds_what_came_from_below(
     stack.build((B, 1, INPUT), (B, 1, D))
     randomise(stack, 8)
     x, context = normal(B, 1, INPUT), normal(B, 1, D, seed=4)
-    states, masks = tuple(state_like(kind, B, 1, U, seed=seed) for seed in (5, 6, 7)), StackMasks()
+    states = tuple(state_like(kind, B, 1, U, seed=seed) for seed in (5, 6, 7))
+    masks = StackMasks((None,) * 2, (None,) * 3)
     if dropped:
         masks = StackMasks(*(tuple(mask(B, 1, U, seed=seed) for seed in seeds) for seeds in ([1, 2], [3, 4, 5])))
     first = stack.cells[0]
-    projected = first.project(x) + first.project_context(context)
-    after, output = stack.advance(projected, states, masks)
+    after, output = stack.advance(first.project(x), states, masks, first.project_context(context))
     reference = stack_of(stack)
     for b in range(B):
-        here = [at(nest, b, 0) for nest in (x, states, context, masks.inputs, masks.states)]
-        wanted, top = advance_stack(reference, *here[:3], here[3] or None, here[4] or None)
+        here = [at(nest, b, 0) for nest in (x, states, context)]
+        dropping = [at(nest, b, 0) for nest in masks] if dropped else [None, None]
+        wanted, top = advance_stack(reference, *here, *dropping)
         assert_same(at(after, b, 0), wanted)
         assert_same(at(output, b, 0), top)
         assert_same(at(stack.output(after), b, 0), stack_output(reference, wanted))

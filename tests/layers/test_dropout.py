@@ -59,13 +59,13 @@ def model_of(name, **rates):
 
 
 @pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "self-attention"])
-def test_no_two_places_of_a_model_share_a_site(name, monkeypatch):
-    sites, draw = [], dropout_module.random_uniform
-    monkeypatch.setattr(dropout_module, "random_uniform", lambda *where: sites.append(where[2]) or draw(*where))
+def test_no_two_places_of_a_model_draw_by_the_same_name(name, monkeypatch):
+    names, draw = [], dropout_module.random_uniform
+    monkeypatch.setattr(dropout_module, "random_uniform", lambda *where: names.append(where[2]) or draw(*where))
     rates = {"dropout": 0.3} if name == "self-attention" else {"dropout": 0.3, "recurrent_dropout": 0.3}
     model_of(name, **rates)((tf.ones([2, 3], tf.int32), tf.ones([2, 5], tf.int32)), randomness=RANDOMNESS)
-    assert len(sites) > 4
-    assert len(set(sites)) == len(sites)
+    assert len(names) > 4
+    assert len(set(names)) == len(names)
 
 
 def masks_of(randomness, steps=5, **rates):

@@ -105,19 +105,22 @@ def test_heads_by_hand():
 def test_a_layer_is_the_paper_s():
     layer = built(SelfAttentionLayer(U, HEADS))
     p, x = self_attention_layer_of(layer), normal(B, P, U)
-    found = layer.feed_forward(layer.attend_to_own(x, MASK[:, tf.newaxis]))
+    found = layer.feed_forward(layer.attend_to_self(x, MASK[:, tf.newaxis], SublayerMasks()), SublayerMasks())
     for b in range(B):
         real = exact(x[b])[MASK[b]]
         normed = [layer_norm(p.norms[0], one) for one in real]
-        wanted = [feed_forward(p, one + multi_head(p.own, n, normed)[0]) for one, n in zip(real, normed, strict=True)]
+        wanted = [
+            feed_forward(p, one + multi_head(p.self_attention, n, normed)[0])
+            for one, n in zip(real, normed, strict=True)
+        ]
         np.testing.assert_allclose(found[b][MASK[b]], wanted, atol=1e-5)
 
 
 def test_a_layer_over_a_source_is_the_paper_s():
     layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
     p, x, memory = self_attention_layer_of(layer), normal(B, 4, U), normal(B, P, D, seed=3)
-    source = layer.source.keys_and_values(memory)
-    found, alignment = layer.attend_to_source(x, source, MASK)
+    source = layer.cross_attention.keys_and_values(memory)
+    found, alignment = layer.attend_to_source(x, source, MASK, SublayerMasks())
     for b, q in np.ndindex(B, 4):
         query = layer_norm(p.norms[1], exact(x[b, q]))
         wanted, alpha = multi_head(p.source, query, exact(memory[b])[MASK[b]])
@@ -127,11 +130,11 @@ def test_a_layer_over_a_source_is_the_paper_s():
 
 def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
     layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
-    x, source = normal(B, P, U), layer.source.keys_and_values(normal(B, P, D))
+    x, source = normal(B, P, U), layer.cross_attention.keys_and_values(normal(B, P, D))
     sublayers = {
-        "own": lambda masks: layer.attend_to_own(x, MASK[:, tf.newaxis], masks),
-        "source": lambda masks: layer.attend_to_source(x, source, MASK, masks)[0],
-        "forward": lambda masks: layer.feed_forward(x, masks),
+        "self_attention": lambda masks: layer.attend_to_self(x, MASK[:, tf.newaxis], masks),
+        "cross_attention": lambda masks: layer.attend_to_source(x, source, MASK, masks)[0],
+        "feed_forward": lambda masks: layer.feed_forward(x, masks),
     }
     for name, sublayer in sublayers.items():
         added = sublayer(SublayerMasks()) - x
@@ -143,7 +146,10 @@ def test_masks_of_a_layer_are_drawn_for_each_sublayer_and_only_in_training():
     like = tf.zeros([B, P, U])
     masks = draw_masks(like, 0.5, RANDOMNESS, "layer")
     assert {mask.shape for mask in masks} == {(B, P, U)}
-    assert len({mask.numpy().tobytes() for mask in (*masks, draw_masks(like, 0.5, RANDOMNESS, "other").own)}) == 4
+    assert (
+        len({mask.numpy().tobytes() for mask in (*masks, draw_masks(like, 0.5, RANDOMNESS, "other").self_attention)})
+        == 4
+    )
     assert draw_masks(like, 0.0, RANDOMNESS, "layer") == draw_masks(like, 0.5, None, "layer") == SublayerMasks()
 
 

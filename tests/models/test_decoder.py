@@ -3,20 +3,23 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS, luong
 from reference import cell_of, decode, tanh_rnn, weights_of
+from tensors import assert_same
 from tiny import randomise
 
 from nmt_keras.layers import dropout, self_attention
-from nmt_keras.layers.attention import Attention, AttentionWeights
+from nmt_keras.layers.attention import Attention, AttentionWeights, BahdanauAttention
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
 from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights, weights_read_once
 from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.decoder import BaseDecoder
+from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.search.shortlist import BatchShortlist, ShortlistMemory
@@ -164,7 +167,7 @@ def test_both_cells_of_a_conditional_decoder_read_the_state_through_its_mask():
     memory = model.encode(SOURCES)
     state, x = model.initial_state(memory), decoder.inputs(IDS[:, :1])
     (mask,) = np.random.default_rng(5).choice([0.0, 2.0], [1, len(PAIRS), 1, 11]).astype(np.float32)
-    next_state, (current, attended) = decoder.advance(x._replace(masks=StackMasks(states=(mask,))), state, memory)
+    next_state, (current, attended) = decoder.advance(x._replace(masks=StackMasks((), (mask,))), state, memory)
     between = decoder.word_cell.advance(x.projected, state.cell_states[0], mask)
     wanted = decoder.attention.attend(between, state.position, memory)
     (cell,) = decoder.stack.cells
@@ -391,3 +394,56 @@ def test_previous_is_the_current_of_the_step_before_also_with_residual_layers():
         if t:
             np.testing.assert_allclose(query, before, atol=1e-6)
         before = read
+
+
+# Encoders and decoders outside of Seq2Seq
+
+
+def alone(direction="bidirectional", cell="gru"):
+    keras.utils.set_random_seed(3)
+    encoder = Encoder(vocabulary_size=19, embedding_size=5, units=7, direction=direction, cell=cell, dropout_rate=0.5)
+    attention = BahdanauAttention(11)
+    return encoder, Decoder(vocabulary_size=23, embedding_size=6, units=13, attention=attention, dropout_rate=0.5)
+
+
+@pytest.mark.parametrize(("direction", "source"), [("bidirectional", "backward"), ("forward", "forward")])
+def test_the_default_initial_state_reads_a_direction_that_the_encoder_has(direction, source):
+    encoder, decoder = alone(direction)
+    output = Seq2Seq(encoder, decoder)((SOURCES, IDS))
+    assert output.logits.shape == (len(PAIRS), T, 23)
+    assert decoder.bridge.source == source
+
+
+def test_the_default_initial_state_of_an_encoder_without_directions_reads_the_mean():
+    encoder = SelfAttentionEncoder(vocabulary_size=19, embedding_size=6, units=6, heads=3)
+    decoder = Decoder(vocabulary_size=23, embedding_size=6, units=13, attention=BahdanauAttention(11))
+    Seq2Seq(encoder, decoder)((SOURCES, IDS))
+    assert decoder.bridge.source == "mean"
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_an_encoder_and_a_decoder_are_saved_alone(cell, tmp_path):
+    encoder, decoder = alone(cell=cell)
+    encoding = encoder(SOURCES)
+    output = decoder(IDS, encoding)
+    for model in (encoder, decoder):
+        model.save(tmp_path / f"{model.name}.keras")
+    load = keras.saving.load_model
+    assert_same(load(tmp_path / f"{encoder.name}.keras")(SOURCES), encoding, atol=0.0)
+    assert_same(load(tmp_path / f"{decoder.name}.keras")(IDS, encoding), output, atol=0.0)
+
+
+def test_training_applies_dropout_with_keras_s_seed():
+    encoder, decoder = alone()
+    encoding, plain = encoder(SOURCES), encoder(SOURCES, training=False)
+    assert_same(encoding, plain, atol=0.0)
+    for seed in (5, 7):
+        keras.utils.set_random_seed(seed)
+        first, second = (encoder(SOURCES, training=True).values for _ in range(2))
+        keras.utils.set_random_seed(seed)
+        np.testing.assert_array_equal(encoder(SOURCES, training=True).values, first)
+        assert np.abs(first - second).max() > 0.0
+        assert np.abs(first - encoding.values).max() > 0.0
+    dropped = decoder(IDS, encoding, training=True).logits
+    assert np.abs(dropped - decoder(IDS, encoding).logits).max() > 0.0

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import encode, output_of, read, recurrent_encoder_of, summary
+from reference import encode, output_of, read, recurrent_encoder_of
 from tensors import assert_same, padded
 from tiny import randomise
 
 import nmt_keras.models.encoder
-from nmt_keras.layers.cells import CELLS
+from nmt_keras.layers.cells import CELLS, LSTMState
 from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.memory import last_states
 from nmt_keras.models.encoder import Encoder
 
 END = 3
@@ -24,11 +25,11 @@ KINDS = {
     "lstm forward, residual": {"cell": "lstm", "direction": "forward", "layers": 3, "residual": True},
     "summed": {"cell": "gru-reset-after", "merge": "sum"},
     "summed, residual": {"cell": "gru-reset-after", "merge": "sum", "layers": 2, "residual": True},
-    "deep, residual, word view": {"layers": 2, "residual": True, "word_view": True},
-    "lstm, both, word view": {"cell": "lstm", "merge": "sum", "layers": 2, "word_view": True},
+    "deep, residual, word projection": {"layers": 2, "residual": True, "word_projection": True},
+    "lstm, both, word projection": {"cell": "lstm", "merge": "sum", "layers": 2, "word_projection": True},
 }
 each_kind = pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS.keys())
-LAWFUL = ["rnnsearch", "tanh forward", "lstm backward, three layers", "deep, residual, word view"]
+LAWFUL = ["rnnsearch", "tanh forward", "lstm backward, three layers", "deep, residual, word projection"]
 some_kinds = pytest.mark.parametrize("fields", [KINDS[name] for name in LAWFUL], ids=LAWFUL)
 
 
@@ -43,21 +44,25 @@ def at(nest, b):
     return tf.nest.map_structure(lambda x: None if x is None else x[b], nest)
 
 
+def last_of(encoding):
+    """Returns the last states of the top layer side by side, of an LSTM h: [B, U] or [B, 2U]."""
+    states = [state for state in encoding.states[-1] if state is not None]
+    return np.concatenate([state.hidden if isinstance(state, LSTMState) else state for state in states], axis=-1)
+
+
 # Against the papers
 
 
 @each_kind
-def test_annotations_last_states_and_summary_are_the_papers(fields):
+def test_annotations_and_last_states_are_the_papers(fields):
     encoder = make(**fields)
     weights, encoding = recurrent_encoder_of(encoder), encoder(*padded(SENTENCES, 7))
     shapes = encoder.encoding_shape((4, 7))
     assert encoding.values.shape == shapes.values == (4, 7, encoder.annotation_size)
-    assert encoding.summary.shape == shapes.summary
     assert len(encoding.states) == len(shapes.states) == encoder.depth
     for b, sentence in enumerate(SENTENCES):
         wanted = encode(weights, sentence)
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted.h, atol=1e-5)
-        np.testing.assert_allclose(encoding.summary[b], summary(weights, wanted), atol=1e-5)
         for states, forward, backward in zip(encoding.states, wanted.forward, wanted.backward, strict=True):
             for found, ends in ((states.forward, forward), (states.backward, backward)):
                 assert_same(at(found, b), ends)
@@ -80,10 +85,10 @@ def test_two_words_by_hand():
     backward = np.tanh(0.4 + np.tanh(0.3)), np.tanh(0.3)
     wanted = [[forward[0], backward[0]], [forward[1], backward[1]], [0.0, 0.0]]
     np.testing.assert_allclose(encoding.values[0], wanted, atol=1e-6)
-    np.testing.assert_allclose(encoding.summary[0], [forward[1], backward[0]], atol=1e-6)
+    np.testing.assert_allclose(last_of(encoding)[0], [forward[1], backward[0]], atol=1e-6)
 
 
-GRADIENT_KINDS = ["tanh forward", "lstm forward, residual", "summed, residual", "deep, residual, word view"]
+GRADIENT_KINDS = ["tanh forward", "lstm forward, residual", "summed, residual", "deep, residual, word projection"]
 
 
 @pytest.mark.parametrize("name", GRADIENT_KINDS)
@@ -95,10 +100,10 @@ def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
     dtype_policy("float64")
     encoder, random, h = make(**KINDS[name]), np.random.default_rng(4), 1e-5
     shapes = encoder.encoding_shape((4, 7))
-    of_values, of_summary = random.normal(size=shapes.values), random.normal(size=shapes.summary)
+    of_values = random.normal(size=shapes.values)
     with tf.GradientTape() as tape:
         encoding = encoder(*padded(SENTENCES, 7))
-        total = tf.reduce_sum(encoding.values * of_values) + tf.reduce_sum(encoding.summary * of_summary)
+        total = tf.reduce_sum(encoding.values * of_values)
         total += tf.add_n([tf.reduce_sum(state) for state in tf.nest.flatten(encoding.states) if state is not None])
     gradients = tape.gradient(total, [variable.value for variable in encoder.trainable_variables])
 
@@ -107,7 +112,6 @@ def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
         for b, sentence in enumerate(SENTENCES):
             wanted = encode(weights, sentence)
             total += sum(np.sum(h_j * c) for h_j, c in zip(wanted.h, of_values[b], strict=False))
-            total += np.sum(summary(weights, wanted) * of_summary[b])
             ends = [end for end in wanted.forward + wanted.backward if end is not None]
             total += sum(np.sum(part) for part in tf.nest.flatten(ends))
         return total
@@ -137,6 +141,18 @@ def test_annotations_are_0_at_padding(fields):
         assert encoding.values[b, :length].numpy().all()
 
 
+def test_other_layers_read_h_of_an_lstm_s_last_state():
+    states = make(cell="lstm")(*padded(SENTENCES, 7)).states
+    forward, backward = states[-1].forward.hidden, states[-1].backward.hidden
+    for directions, wanted in (("forward", [forward]), ("both", [forward, backward])):
+        assert_same(last_states(states, directions), wanted)
+
+
+def test_a_direction_that_the_encoder_lacks_is_an_error():
+    with pytest.raises(ValueError, match="directions: expected directions that the encoder has, received both"):
+        last_states(make(direction="forward")(*padded(SENTENCES, 7)).states, "both")
+
+
 # Laws
 
 
@@ -147,7 +163,7 @@ def test_padding_and_batch_mates_change_no_encoding(fields):
     for b, sentence in [(0, SENTENCES[0]), (2, SENTENCES[2])]:
         alone = encoder(*padded([sentence], len(sentence)))
         np.testing.assert_allclose(together.values[b, : len(sentence)], alone.values[0], atol=1e-6)
-        assert_same(at((together.states, together.summary), b), at((alone.states, alone.summary), 0), atol=1e-6)
+        assert_same(at(together.states, b), at(alone.states, 0), atol=1e-6)
 
 
 @some_kinds
@@ -160,7 +176,7 @@ def test_what_stands_at_padding_changes_nothing(fields):
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
     """A reversed sentence begins with END and ends with its first word. Padding stays at the end."""
-    fields = {"cell": cell, "layers": 2, "residual": True, "word_view": True}
+    fields = {"cell": cell, "layers": 2, "residual": True, "word_projection": True}
     backward, forward = make(direction="backward", **fields), make(direction="forward", **fields)
     forward.set_weights(backward.get_weights())
     ids, mask = padded(SENTENCES, 7)
@@ -168,11 +184,10 @@ def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
     np.testing.assert_allclose(found.values, tf.reverse_sequence(reversed_.values, LENGTHS, seq_axis=1), atol=1e-6)
     for layer, peer in zip(found.states, reversed_.states, strict=True):
         assert_same(layer.backward, peer.forward, atol=1e-6)
-    assert_same(found.summary, reversed_.summary, atol=1e-6)
 
 
 def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
-    encoder = make(cell="lstm", layers=2, residual=True, word_view=True)
+    encoder = make(cell="lstm", layers=2, residual=True, word_projection=True)
     shapes = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
     batch = padded(SENTENCES, 7)
     assert_same(tf.function(encoder.call, shapes, autograph=False)(*batch), encoder(*batch), atol=1e-6)
@@ -186,7 +201,7 @@ def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(cel
     encoder = make(cell=cell, layers=2, residual=True)
     found = encoder(*batch)
     assert {variable.dtype for variable in encoder.trainable_variables} == {"float32"}
-    assert {part.dtype for part in tf.nest.flatten((found.values, found.states, found.summary))} == {tf.bfloat16}
+    assert {part.dtype for part in tf.nest.flatten((found.values, found.states))} == {tf.bfloat16}
     np.testing.assert_allclose(tf.cast(found.values, tf.float32), wanted.values, atol=0.1)
 
 

@@ -85,7 +85,7 @@ def structure(name):
         ("cell", encoder.cell, decoder.cell),
         ("encoder", encoder.kind, encoder.direction, encoder.merge),
         ("stacked", encoder.layers > 1),
-        ("word view", encoder.word_view),
+        ("word projection", encoder.word_projection),
         ("attention", attention.kind, attention.span),
         ("order", decoder.order, decoder.input_feeding),
         ("initial state", decoder.initial_state),

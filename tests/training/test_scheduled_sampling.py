@@ -161,9 +161,13 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
         assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
 
 
-def test_scheduled_sampling_needs_random_numbers(model):
-    with pytest.raises(ValueError, match="sampling_probability"):
-        model((SOURCE, READ), sampling_probability=tf.constant(0.5))
+def test_without_a_randomness_scheduled_sampling_draws_from_keras_s_generator(model):
+    def sampled(seed):
+        keras.utils.set_random_seed(seed)
+        return [model((SOURCE, READ), sampling_probability=tf.constant(0.5)).logits.numpy() for _ in range(4)]
+
+    np.testing.assert_array_equal(sampled(3), sampled(3))
+    assert np.ptp(sampled(3), axis=0).max() > 0.0
 
 
 @pytest.mark.parametrize("name", MODELS)
