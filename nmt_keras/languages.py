@@ -42,6 +42,16 @@ _BLEU_TOKENIZERS = {
 }
 
 
+def is_language(tag: str) -> bool:
+    """Returns ``True`` for the BCP 47 tag or ISO 639 code of a language."""
+    from langcodes import Language, LanguageTagError
+
+    with suppress(LanguageTagError):
+        found = Language.get(tag)
+        return found.language is not None and found.is_valid()
+    return False
+
+
 def standard_tag(language: str, where: str = "language") -> str:
     """Returns the BCP 47 tag of a language, such as ``es`` for spa.
 
@@ -52,13 +62,11 @@ def standard_tag(language: str, where: str = "language") -> str:
     Raises:
         ValueError: there is no such language. The message suggests a similar code.
     """
-    from langcodes import Language, LanguageTagError  # imported here so that `nmt --help` is fast
+    from langcodes import Language  # imported here so that `nmt --help` is fast
     from langcodes.data_dicts import LANGUAGE_ALPHA3, LANGUAGE_ALPHA3_BIBLIOGRAPHIC
 
-    with suppress(LanguageTagError):
-        found = Language.get(language)
-        if found.language is not None and found.is_valid():
-            return found.to_tag()
+    if is_language(language):
+        return Language.get(language).to_tag()
     typed = language.lower().partition("-")[0][:3]
     codes = {*LANGUAGE_ALPHA3, *LANGUAGE_ALPHA3.values(), *LANGUAGE_ALPHA3_BIBLIOGRAPHIC.values()}
     related = {code for code in codes if typed.startswith(code) or (typed and code.startswith(typed))}

@@ -67,6 +67,11 @@ FOREIGN = {
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x FILE"),
     b"Rar!": ("a RAR archive", "unrar x FILE"),
     b"\xd0\xcf\x11\xe0": ("an old Excel or Word file", OFFICE),
+    b"\x1f\x9d": ("an archive of compress", "uncompress FILE"),
+    b"\x04\x22\x4d\x18": ("an LZ4 archive", "lz4 -d FILE NEW"),
+    b"%PDF": ("a PDF file", "pdftotext -layout FILE NEW"),
+    b"{\\rtf": ("an RTF file", OFFICE),
+    b"SQLite format 3": ("a database", "sqlite3 -tabs FILE 'SELECT SOURCE, TARGET FROM TABLE' > NEW.tsv"),
     b"PAR1": (
         "a Parquet file",
         "python -c \"import pandas; pandas.read_parquet('FILE').to_json('NEW.jsonl', orient='records', lines=True)\"",
@@ -84,7 +89,12 @@ NULS: dict[tuple[bool, ...], str] = {
 }
 """Encodings without a mark, by the bytes of each group of four that are often NUL."""
 
-UNPACK: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+UNPACK: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"]\0\0": lzma.open,
+}
 """Functions that open archives, by their first bytes."""
 
 DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -191,8 +201,12 @@ def _require_text(head: bytes, name: Place) -> None:
         found = found or _wide(encoding)
     if head[257:262] == b"ustar":
         found = "a tar archive", "tar -xf FILE"
-    if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<") and b"<tmx" in head:
-        found = "a TMX file", TMX
+    if head.startswith((*UNPACK, b"PK\x03\x04")):
+        found = "an archive inside an archive", "bsdtar -xOf FILE > NEW"
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    if start.startswith((b"<?xml", b"<!doctype", b"<tmx", b"<html")):
+        xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n FILE > NEW"
+        found = ("a TMX file", TMX) if b"<tmx" in start else xml
     if found is not None:
         raise _foreign(name, *found)
 

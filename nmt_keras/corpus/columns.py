@@ -18,26 +18,82 @@ from nmt_keras_serve.lines import open_text
 
 from nmt_keras.config import require
 from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA256
+from nmt_keras.languages import is_language
 
 OPTIONS = "source_column (--source-column)", "target_column (--target-column)"
 SAMPLE_ROWS = 100
 """Number of rows at the beginning of a table that determine its columns."""
 
-LABELS = frozenset(
+ROLES = frozenset(
     re.findall(
         r"\w+",
-        """source target src tgt trg text sentence translation original reference us gb br mx cn tw
-        arabic basque bengali bulgarian catalan chinese czech danish dutch english esperanto finnish french galician
-        german greek hebrew hindi hungarian indonesian italian japanese korean latin norwegian persian polish portuguese
-        romanian russian slovak spanish swedish thai turkish ukrainian urdu vietnamese
-        ar bg ca cs da de en es eu fa fi fr hu it ja ko nl pl pt ro ru sk sv th tr uk ur vi zh
-        ara bul cat ces cmn dan deu ell eng eus fas fin fra ger glg heb hin hun ind ita jpn kor nld nor pol por ron rus
-        slk spa swe tha tur ukr urd vie zho""",
+        """source target src tgt trg input output original reference translation translated text texts sentence
+        sentences phrase phrases segment word words lang language us gb br mx cn tw""",
     )
 )
-"""Words that a header has above sentences. No two of them translate each other."""
+"""Words that a header has above sentences, beside names of languages."""
 
-ID = re.compile(r"\S*\d\S*")
+LANGUAGES = {
+    name: names.split()[0]
+    for names in """\
+        ar ara arabic árabe arabe arabisch
+        bg bul bulgarian
+        bn bengali
+        ca cat catalan catalán
+        cs ces czech
+        cy welsh
+        da dan danish
+        de deu ger german deutsch alemán aleman allemand tedesco alemão
+        ell greek
+        en eng english inglés ingles anglais englisch inglese inglês
+        eo esperanto
+        es spa spanish español espanol castellano espagnol spanisch spagnolo espanhol
+        et estonian
+        eu eus basque
+        fas persian farsi
+        fi fin finnish
+        fr fra french francés frances français francais französisch francese francês
+        ga irish
+        gl glg galician
+        heb hebrew
+        hi hin hindi
+        hu hun hungarian
+        id ind indonesian
+        it ita italian italiano italien italienisch
+        ja jpn japanese japonés japonais japanisch
+        ko kor korean
+        lat latin
+        lt lit lithuanian
+        lv lav latvian
+        ms malay
+        nl nld dutch
+        nor norwegian
+        pl pol polish
+        pt por portuguese português portugués portugais portugiesisch
+        ro ron romanian
+        ru rus russian ruso russe russisch русский
+        sk slk slovak
+        sl slv slovenian
+        sr srp serbian
+        sv swe swedish
+        sw swa swahili
+        ta tamil
+        th tha thai
+        tr tur turkish türkçe
+        uk ukr ukrainian
+        ur urd urdu
+        vi vie vietnamese
+        yo yor yoruba
+        zh zho cmn chinese chino chinois chinesisch mandarin""".splitlines()
+    for name in names.split()
+}
+"""Languages by names and codes. Codes that are common words, such as he and is, are missing."""
+
+CODE = re.compile(r"(?P<language>[a-z]{2}|[a-z]{3})(?:[-_][a-z]{2,4})?")
+ID = re.compile(r"\S*\d\S*|[\W\d_]*")
+"""A cell with a digit and without spaces, or a cell without letters."""
+TERM = re.compile(r"[!-~]*[A-Za-z0-9_]")
+"""A cell without spaces and without a mark at the end, such as train or news.txt."""
 
 
 class Layout(NamedTuple):
@@ -111,9 +167,8 @@ class Columns:
     def find(self, rows: Sequence[Sequence[str]], name: str, keys: Sequence[str] = ()) -> Layout:
         """Finds the columns in a table.
 
-        A header is recognised if columns are chosen by name, or if source and target have two of ``LABELS`` in the
-        first row. Columns of numbers or ids, columns with the same text in each row, and copies of another column are
-        not chosen by default.
+        A header is recognised if columns are chosen by name, or by ``is_header``. Columns of ids, numbers or terms,
+        columns with the same text in each row, and copies of another column are not chosen by default.
 
         Args:
             rows: The first rows of the table, at most ``SAMPLE_ROWS``.
@@ -125,7 +180,7 @@ class Columns:
         """
         given: list[int | str | None] = [self.source_column, self.target_column]
         body = rows if keys else rows[1:]
-        names = [cell.strip().casefold() for cell in keys or (rows[0] if rows else ())]
+        names = [cell.strip(' "#').casefold() for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):
             if isinstance(column, str):
                 listed = ", ".join(map(repr, names[:12]))
@@ -140,24 +195,45 @@ class Columns:
         indices = [(at if at in free else free[0]) if column is None else column for at, column in enumerate(given)]
         source, target = map(int, indices)
         require(source != target, OPTIONS[1], f"another column than {OPTIONS[0]}", self.target_column)
-        labels = [re.findall(r"[^\W\d_]+|[^\w\s()-]", names[at]) for at in (source, target) if at < len(names)]
-        is_header = (
-            len(labels) == 2 and labels[0] != labels[1] and all(words and LABELS.issuperset(words) for words in labels)
+        columns = [[row[at] for row in body if at < len(row)] for at in (source, target)]
+        is_named = self.has_names or (
+            max(source, target) < len(names) and is_header(names[source], names[target], columns)
         )
-        header = keys or (map(str.strip, rows[0]) if self.has_names or is_header else ())
+        header = keys or (map(str.strip, rows[0]) if is_named else ())
         if self.reverse:
             source, target = target, source
         return Layout(source, target, tuple(header), tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped))
+
+
+def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> bool:
+    """Returns ``True`` if the first cells of two columns name two languages, or two roles such as source and target.
+
+    Args:
+        source, target: The cells in lower case.
+        columns: The other cells. Codes of rare languages, which can also be words, count if all of these are longer.
+    """
+    words = [re.findall(r"[^\W\d_]+|\d+|[^\w\s()/-]", cell) for cell in (source, target)]
+    first, second = ([LANGUAGES.get(word, word) for word in side] for side in words)
+    if first != second and all(ROLES.union(LANGUAGES).intersection(side) for side in words):
+        return all(word.isdigit() or word in ROLES or word in LANGUAGES for side in words for word in side)
+    codes = [found["language"] for found in map(CODE.fullmatch, (source, target)) if found]
+    if len(codes) < 2 or codes[0] == codes[1] or len(codes[0]) != len(codes[1]):
+        return False
+    is_short = any(0 < len(re.findall(r"\w", cell)) <= 3 for cells in columns for cell in cells)
+    return not is_short and all(map(is_language, codes))
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """Returns the columns of sentences, at least two."""
     width = Counter(map(len, rows)).most_common(1)[0][0] if len(rows) > 2 else 0
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
+    spaced = [sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", cell)) for cell in cells) > len(cells) for cells in columns]
     texts: list[int] = []
     for at, cells in enumerate(columns):
+        stripped = [cell.strip() for cell in cells]
         copies = any(2 * sum(map(_alike, cells, columns[other])) > len(cells) for other in texts)
-        if len({*cells}) > 1 and not copies and not all(ID.fullmatch(cell.strip()) for cell in cells):
+        has_terms = sum(spaced) > 1 and all(map(TERM.fullmatch, stripped))
+        if len({*cells}) > 1 and not copies and not has_terms and not all(map(ID.fullmatch, stripped)):
             texts.append(at)
     return texts if len(texts) > 1 else [0, 1]
 

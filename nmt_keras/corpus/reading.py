@@ -21,7 +21,7 @@ from os import PathLike
 from pathlib import PurePath
 from typing import NamedTuple
 
-from nmt_keras_serve.lines import byte_blocks, open_text
+from nmt_keras_serve.lines import INVISIBLE, byte_blocks, open_text
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
@@ -42,6 +42,7 @@ class Fault(StrEnum):
     """Kind of error in a malformed line."""
 
     MISSING_COLUMN = "missing column"
+    EXTRA_COLUMN = "more columns than other lines"
     EMPTY_SIDE = "empty side"
     INVALID_UTF8 = "invalid UTF-8"
     NUL = "NUL character"
@@ -52,7 +53,9 @@ class Fault(StrEnum):
 
 HINTS = {
     Fault.MISSING_COLUMN: " Check source_column and target_column (--source-column, --target-column). Columns are "
-    "separated by tabs, in .csv files by commas or semicolons.",
+    "separated by tabs, in .csv files by commas, semicolons or |. JSON lines are read from .jsonl files.",
+    Fault.EXTRA_COLUMN: ' Put quotes around texts with commas: "Yes, sir.",Sí.',
+    Fault.NUL: " Pass text. This file may be of another kind.",
     Fault.INVALID_UTF8: " Convert the text, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
     Fault.NOT_JSON: " Pass one JSON object per line. For an array: jq -c '.[]' FILE > NEW.jsonl.",
 }
@@ -87,7 +90,7 @@ class ReadReport:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {fault}" for fault, count in self.faults.items())
-        first = ". First: " + "; ".join(map(str, self.first_faults)) if self.first_faults else ""
+        first = ". First: " + "; ".join(map(str, self.first_faults[:3])) if self.first_faults else ""
         columns = "".join(f"; {each}" for each in dict.fromkeys(map(str, self.layouts)) if each)
         return f"{self.malformed:,} of {self.lines:,} lines malformed{counts and ': '}{counts}{first}{columns}"
 
@@ -226,32 +229,40 @@ def _json_columns(line: str, keys: list[str]) -> list[str]:
             found = found["translation"]
         keys.extend(() if keys else found)
         found = [found.get(key) for key in keys]
-    if not isinstance(found, list):
+    elif not isinstance(found, list) or any(isinstance(value, dict | list) for value in found):
         raise _Malformed(Fault.NOT_JSON)
-    return [_cell("" if value is None else str(value)) for value in found]
+    return [_cell(str(value)) if isinstance(value, str | int | float) else "" for value in found]
 
 
 def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:
-    """Yields the rows of CSV text. The separator, comma, semicolon or tab, is that which gives rows of equal length."""
+    """Yields the rows of CSV text. Each line of a malformed row is a fault.
+
+    A first line such as ``sep=;`` names the separator, as in Excel. Otherwise it is the one of comma, semicolon, tab
+    and | that gives most rows of equal length.
+    """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in lines)
     head = list(islice(texts, SAMPLE_ROWS))
+    told = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
+    head = head[bool(told) :]
     sample = [line[:MAX_CHARACTERS].replace("\r", " ") for line in head]
-
-    def equal_rows(separator: str) -> int:
-        widths = Counter(len(row) for row in csv.reader(sample, delimiter=separator) if len(row) > 1)
-        return max(widths.values(), default=0)
-
-    reader = csv.reader(chain(head, texts), delimiter=max(",;\t", key=equal_rows))
+    most_common = {
+        separator: max(Counter(map(len, csv.reader(sample, delimiter=separator))).items(), key=lambda each: each[::-1])
+        for separator in (told[1] if told else ",;\t|")
+    }
+    separator = max(most_common, key=lambda each: (most_common[each][0] > 1, most_common[each][1]))
+    reader, before = csv.reader(chain(head, texts), delimiter=separator, strict=True), bool(told)
     while True:
-        number = reader.line_num + 1
+        number = reader.line_num + before + 1
         try:
-            yield number, list(map(_cell, next(reader)))
+            row = list(map(_cell, next(reader)))
+            if any(row[most_common[separator][0] :]):
+                raise _Malformed(Fault.EXTRA_COLUMN)
+            yield number, row
         except StopIteration:
             return
-        except csv.Error:
-            yield number, Fault.NOT_CSV
-        except _Malformed as malformed:
-            yield number, malformed.fault
+        except (csv.Error, _Malformed) as error:
+            fault = error.fault if isinstance(error, _Malformed) else Fault.NOT_CSV
+            yield from ((each, fault) for each in range(number, max(number, reader.line_num + before) + 1))
 
 
 def _cell(text: str) -> str:
@@ -339,7 +350,7 @@ def _decode(line: bytes) -> str:
 
 
 def _side(sentence: str) -> str:
-    if not sentence.strip():
+    if not sentence.strip() or not (sentence[0].isalnum() or re.sub(INVISIBLE, "", sentence).strip()):
         raise _Malformed(Fault.EMPTY_SIDE)
     if len(sentence) > MAX_CHARACTERS:
         raise _Malformed(Fault.TOO_LONG)

@@ -260,6 +260,16 @@ NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
             "not 0 ('0')",
         ),
         ("a.tsv", as_lines(*NUMBERED), "not 3 ('x1')"),
+        ("a.csv", b"sep=;\r\n" + as_csv([("español", "Englisch"), *ROWS], delimiter=";"), "source 0 'español'"),
+        ("a.csv", as_csv(ROWS, delimiter="|"), ""),
+        ("a.tsv", as_lines(("# Spanish", "English (US)"), *ROWS), "source 0 '# Spanish'"),
+        ("a.tsv", as_lines(('"input text"', '"output text"'), *ROWS), "target 1 '\"output text\"'"),
+        ("a.tsv", as_lines(("Sentence 1", "Sentence 2"), *ROWS), "source 0 'Sentence 1'"),
+        ("a.tsv", as_lines(("el", "he"), *ROWS), "target 1 'he'"),
+        ("a.tsv", as_lines(*(("00:01 --> 00:02", s, t) for s, t in ROWS)), "not 0 ("),
+        ("a.tsv", as_lines(*(("kxqzv"[n:], s, t) for n, (s, t) in enumerate(ROWS))), "not 0 ("),
+        ("a.lzma", lzma.compress(as_lines(*ROWS), lzma.FORMAT_ALONE), ""),
+        ("a.jsonl", as_json([{"es": s, "en": t, "tokens": [s]} for s, t in ROWS]), "'es'"),
         ("a.tsv", as_lines(*((s, s.lower().replace(".", " ."), t) for s, t in ROWS)), "not 1 ("),
     ],
 )
@@ -288,8 +298,10 @@ def test_columns_are_chosen_by_their_names_in_the_header(write, columns):
 
 
 @pytest.mark.parametrize(
-    "first", [("él", "he"), ("Sí", "Yes"), ("español", "Spanish"), ("No", "no"), ("Él vino.", "He came.")]
-)
+    "first",
+    [("él", "he"), ("Sí", "Yes"), ("si", "yes"), ("español", "Spanish"), ("No", "no"), ("Texto", "Text"),
+     ("Él vino.", "He came.")],
+)  # fmt: skip
 def test_a_first_pair_is_not_taken_for_a_header(write, first):
     assert found_in(write(as_lines(first, *ROWS))).pairs == [first, *ROWS]
 
@@ -317,12 +329,32 @@ def test_malformed_rows_of_csv_and_json_are_counted_and_located(write, name, con
     [
         ("a.tsv", "niño\tboy\n".encode("cp1252") * 9, "expected UTF-8 in .*iconv -f WINDOWS-1252 -t UTF-8 .*a.tsv"),
         ("a.json", b'[\n{"es": "a",\n"en": "b"}]\n', r"jq -c '\.\[\]' .*a.json"),
+        ("a.json", b'[{"es": "a"}, {"es": "b"}]\n', r"jq -c '\.\[\]' .*a.json"),
+        ("a.xlf", b'<?xml version="1.0"?>\n<xliff></xliff>\n', "an XML or HTML file"),
+        ("a.tmx", b'<?xml version="1.0"?>\n<TMX version="1.4"></TMX>\n', "a TMX file"),
+        ("a.gz", gzip.compress(gzip.compress(b"a\tb\n")), "an archive inside an archive"),
+        ("a.pdf", b"%PDF-1.4\n", "a PDF file"),
         ("a.csv", b"a\nb\n", "in .csv files by commas"),
     ],
 )
 def test_the_cause_of_many_malformed_lines_is_named(write, name, content, words):
     with pytest.raises(ValueError, match=words):
         found_in(write(content, name))
+
+
+def test_a_csv_row_with_a_comma_too_many_or_an_open_quote_is_no_pair_and_each_of_its_lines_counts(write):
+    path = write(b'a,b\n"c, d",e\nf, g,h\ni,j\n"k,l\nm,n\no,p\n', "a.csv")
+    pairs, report = read_pairs(path, source_column=0, target_column=1, max_malformed=0.9)
+    assert pairs == [("a", "b"), ("c, d", "e"), ("i", "j")]
+    assert [(line, fault) for _, line, fault in report.first_faults] == [
+        (3, Fault.EXTRA_COLUMN), (5, Fault.NOT_CSV), (6, Fault.NOT_CSV), (7, Fault.NOT_CSV),
+    ]  # fmt: skip
+    assert report.lines == 7
+
+
+def test_a_side_of_invisible_characters_is_empty(write):
+    report = read(write("Go.\t\u200b\ufeff\nRun.\t\u00ad \u200e\nStop!\tPara\n".encode()), max_malformed=0.9).report
+    assert report.faults == {Fault.EMPTY_SIDE: 2}
 
 
 def test_two_tables_are_not_taken_for_a_source_and_a_target_file(write):
