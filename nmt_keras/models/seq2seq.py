@@ -82,25 +82,24 @@ class Seq2Seq(keras.Model):
         Args:
             inputs: Source ids [B, S], and target inputs [B, T]: START, then the reference without its last token. Both
                 are padded with PAD.
-            training: If True, applies dropout. If ``randomness`` is None, as under ``fit``, the random numbers are a
-                function of ``seed``, the optimizer's iterations and the replica.
+            training: If True, applies dropout.
             randomness: Source of a training step's random numbers. If given, dropout is applied even if ``training`` is
-                not True.
+                not True. If None, as under ``fit``, the random numbers of a compiled model are a function of ``seed``,
+                the optimizer's iterations and the replica; others are drawn from Keras's global generator.
             sampling_probability: See ``BaseDecoder.call``; None for teacher forcing.
         """
         source, target = inputs
-        if training and randomness is None and (self.encoder.has_dropout or self.decoder.has_dropout):
+        drops = training and (self.encoder.has_dropout or self.decoder.has_dropout)
+        if randomness is None and (drops or sampling_probability is not None):
             randomness = self._randomness()
         with weights_read_once(self):
             encoding = self.encoder(source, randomness=randomness)
             return self.decoder(target, encoding, randomness=randomness, sampling_probability=sampling_probability)
 
     def _randomness(self) -> Randomness:
-        """Returns the randomness of a step of ``fit``."""
+        """Returns the randomness of a step of ``fit``; of a model that is not compiled, of Keras's global generator."""
         if getattr(self, "optimizer", None) is None:
-            raise ValueError(
-                "randomness: expected a `Randomness` for dropout, received None. Pass one, or compile the model."
-            )
+            return Randomness.draw()
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0
         return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
