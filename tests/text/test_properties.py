@@ -108,7 +108,8 @@ def table(rows, form):
 @quick
 @given(rows=st.lists(st.tuples(lines, lines), min_size=1))
 def test_pairs_are_read_as_they_were_written(form, rows):
-    rows = [row for row in rows if all(side.strip() and not {*side} & {*"\0\t"} for side in row)]
+    rows = [row for row in rows if all(re.sub(INVISIBLE, "", side).strip() and "\t" not in side for side in row)]
+    rows = [row for row in rows if "\0" not in "".join(row)]
     assume(not table(rows, form).startswith("\ufeff".encode()))
     report = ReadReport()
     found = [*report.count(parse_table(io.BytesIO(table(rows, form)), form, Columns(source_column=0, target_column=1)))]
