@@ -245,17 +245,18 @@ def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[st
     told = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
     head = head[bool(told) :]
     sample = [line[:MAX_CHARACTERS].replace("\r", " ") for line in head]
-    most_common = {
-        separator: max(Counter(map(len, csv.reader(sample, delimiter=separator))).items(), key=lambda each: each[::-1])
+    widths = {  # the most common number of columns by separator, and the number of its rows
+        separator: Counter(map(len, csv.reader(sample, delimiter=separator))).most_common(1) or [(0, 0)]
         for separator in (told[1] if told else ",;\t|")
     }
-    separator = max(most_common, key=lambda each: (most_common[each][0] > 1, most_common[each][1]))
+    separator = max(widths, key=lambda each: (widths[each][0][0] > 1, widths[each][0][1]))
+    ((width, _),) = widths[separator]
     reader, before = csv.reader(chain(head, texts), delimiter=separator, strict=True), bool(told)
     while True:
         number = reader.line_num + before + 1
         try:
             row = list(map(_cell, next(reader)))
-            if any(row[most_common[separator][0] :]):
+            if any(row[width:]):
                 raise _Malformed(Fault.EXTRA_COLUMN)
             yield number, row
         except StopIteration:
