@@ -16,18 +16,18 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+import tensorflow as tf
 from nmt_keras_serve.client import Client
 from nmt_keras_serve.limits import Limits
 from nmt_keras_serve.options import Options
 from nmt_keras_serve.sentences import split
 from servers import running_server
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
 from nmt_keras import cli
-from nmt_keras.cli.pairs import PairFiles
 from nmt_keras.config import Recipe, SearchConfig
-from nmt_keras.corpus import CorpusUnavailable, Pair
+from nmt_keras.corpus import CorpusUnavailable
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.corpus.loading import sample_corpus
 from nmt_keras.corpus.options import CorpusOptions
@@ -215,35 +215,6 @@ def test_a_run_gives_the_recipe_and_the_corpus_of_more_training(tmp_path):
         assert (command.chosen(), command.run, command.data.corpus) == (recipe, tmp_path, ("sample",))
 
 
-# Lines
-
-
-def test_pairs_come_from_one_file_or_two_and_from_the_columns_that_are_given(tmp_path):
-    sources, targets = ["uno", "dos"], ["one", "two"]
-    expected = [[Pair("uno", "one"), Pair("dos", "two")]]
-    pairs = str(write(tmp_path / "pairs.tsv", sources, targets))
-    files = str(write(tmp_path / "es", sources)), str(write(tmp_path / "en", targets))
-    assert list(PairFiles((pairs,)).blocks(pytest.fail)) == list(PairFiles(files).blocks(pytest.fail)) == expected
-    back = Pair("one", "uno"), Pair("two", "dos")
-    assert (
-        list(PairFiles((pairs,), reverse=True).blocks(pytest.fail))
-        == list(PairFiles(files, reverse=True).blocks(pytest.fail))
-        == [[*back]]
-    )
-    wide = str(write(tmp_path / "wide.tsv", ["a", "b"], targets, sources))
-    assert list(PairFiles((wide,), source_column=2).blocks(pytest.fail)) == expected
-    for options in ({}, {"target_column": 3}):
-        with pytest.raises(ValueError, match=r"wide\.tsv:1: .*'a\\tone\\tuno'.* --source-column"):
-            list(PairFiles((wide,), **options).blocks(pytest.fail))
-    (tmp_path / "named.csv").write_text('n,English,Spanish\n1,one,uno\n2,"two",dos\n')
-    named = PairFiles((str(tmp_path / "named.csv"),), source_column="spanish", target_column="english")
-    assert list(named.blocks(pytest.fail)) == expected
-    short = str(write(tmp_path / "short", ["one"]))
-    for reverse in (False, True):
-        with pytest.raises(ValueError, match=r"short has 1 line"):
-            list(PairFiles((files[0], short), reverse=reverse).blocks(pytest.fail))
-
-
 # Results
 
 
@@ -329,15 +300,6 @@ def test_columns_of_a_file_are_chosen_by_options(command, run_folder, pairs, tmp
     expected = answers(command, run_folder, first)
     assert answers(command, run_folder, last, "--source-column", 1, "--target-column", 0) == expected
     assert "target-first.tsv:1: " in fails(command, run_folder, last)
-
-
-def test_translations_are_printed_with_their_alignment(run_folder, type_in, answers):
-    type_in(SENTENCES[0])
-    (line,) = answers("align", run_folder, "--translations")
-    (expected,) = nmt_keras.load(run_folder).translate(SENTENCES[:1])
-    words = align_words(expected.source_tokens, expected.tokens, expected.alignment)
-    aligned = to_pharaoh(links(written_words(words, SENTENCES[0], expected.text)))
-    assert line == f"{expected.text}\t{aligned}"
 
 
 PAIRS = "No.\tNo.\n{}\tNo.\n\t\nNo.\t{}\n"
@@ -426,27 +388,7 @@ def test_tensorflow_prints_no_messages(tmp_path):
     assert re.fullmatch(rf"nmt: RUN: .*{re.escape(str(tmp_path))}.*\n", found.stderr)
 
 
-@pytest.mark.parametrize(
-    ("asked", "environment", "found"), [(1, {}, 1), (None, {}, 0), (1, {"TF_NUM_INTRAOP_THREADS": "2"}, 0)]
-)
-def test_tensorflow_gets_the_threads_of_the_command_unless_the_environment_sets_them(asked, environment, found):
-    """Zero leaves the number to TensorFlow. Keras skips the packages that no command uses."""
-    program = (
-        "import gc, sys; from nmt_keras.cli.quiet import UNUSED, import_tensorflow; "
-        f"import_tensorflow({asked}); import tensorflow, nmt_keras.runs.run; "
-        "print(tensorflow.config.threading.get_intra_op_parallelism_threads()); "
-        "print([name for name in UNUSED if name in sys.modules], gc.isenabled()); "
-        "import matplotlib.pyplot, sklearn.model_selection"
-    )
-    environment = {**os.environ, **environment}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout == f"{found}\n[] True\n"
-    for command in ("translate", "evaluate", "align", "score"):
-        assert cli.COMMANDS[command].threads == 1
-    assert cli.COMMANDS["train"].threads is None
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["train", "--help"], ["recipes", "--json"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["recipes", "--json"]])
 def test_a_closed_output_ends_a_command_quietly(arguments):
     command = [sys.executable, "-m", "nmt_keras", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -476,21 +418,6 @@ def test_an_interruption_before_training_says_how_to_resume(monkeypatch, fails):
 
     monkeypatch.setattr("nmt_keras.corpus.loading.load_corpus", interrupted)
     assert fails("train", code=130).startswith("nmt: interrupted. Run the same command again")
-
-
-def test_sigterm_ends_a_command_with_its_clean_up(tmp_path):
-    program = (
-        "import os, signal, sys\n"
-        "from nmt_keras import cli\n"
-        "def terminated(*_):\n"
-        "    try: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    finally: print('cleaned up')\n"
-        "cli.Recipes.__call__ = terminated\n"
-        "sys.argv[1:] = ['recipes']\n"
-        "cli.main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (143, "cleaned up\n", "")
 
 
 @pytest.fixture
@@ -558,8 +485,10 @@ def test_two_files_become_a_run_that_is_evaluated_plotted_and_not_trained_twice(
     assert "model.dropout 0.1 -> 0.4" in fails("train", "--run", run, "--model.dropout", "0.4")
 
 
-@pytest.mark.long
-def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(run_folder, tmp_path, answers):
+def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(
+    run_folder, tmp_path, answers, monkeypatch
+):
+    monkeypatch.setattr(tf.saved_model, "save", save_little)  # no graph is traced
     folder = tmp_path / "models"
     first, second = (
         Path(*answers("export", run_folder, "--to", folder, *options))
@@ -572,15 +501,22 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
     assert manifest["runs"] == [run_folder.name, run_folder.name]
     assert manifest["corpus"]["pairs"] == {"train": 80, "valid": 20, "test": 20}
     assert manifest["export"]["half_precision"]
-    assert len(nmt_keras.load(folder).translate(["No."])) == 1
     (third,) = answers("export", run_folder, "--to", folder, "--max-to-keep", 1, "--labelled", 2)
     assert "from es to en" in (Path(third) / "assets.extra" / "README.md").read_text("utf-8")
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
 
+@pytest.fixture(scope="module")
+def exported(run_folder, tmp_path_factory):
+    """The run as version 1 of the model ``tiny``."""
+    models = tmp_path_factory.mktemp("models")
+    with contextlib.redirect_stdout(io.StringIO()):
+        cli.main(["export", str(run_folder), "--to", str(models / "tiny")])
+    return models / "tiny" / "1"
+
+
 @pytest.mark.long
-def test_an_exported_version_is_run_without_keras_and_what_other_commands_import(run_folder, tmp_path, answers):
-    (exported,) = answers("export", run_folder, "--to", tmp_path / "models")
+def test_an_exported_version_is_run_without_keras_and_what_other_commands_import(run_folder, exported, answers):
     unused = {
         *("grpc", "httpx", "keras", "matplotlib", "pandas", "sacrebleu"),
         *("sklearn", "tensorflow_serving", "tensorflow_text"),
@@ -591,20 +527,19 @@ def test_an_exported_version_is_run_without_keras_and_what_other_commands_import
         f"print({unused} & set(sys.modules)); "
         "cli.main(['translate', run, 'No.', '--search.beam-size', '5'])"
     )
-    command = [sys.executable, "-c", program, exported, str(run_folder)]
+    command = [sys.executable, "-c", program, str(exported), str(run_folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     (expected,) = answers("translate", exported, "No.")
     assert done.stdout.splitlines() == [expected, "set()", expected], done.stderr[-2000:]
 
 
 @pytest.mark.long
-def test_the_server_its_client_python_and_the_command_translate_alike_by_default(run_folder, tmp_path, answers):
+def test_the_server_its_client_python_and_the_command_translate_alike_by_default(exported, answers):
     """One export, with the default beam: whole texts and sentences."""
-    (exported,) = answers("export", run_folder, "--to", tmp_path / "models" / "tiny")
     text = "No. ¿Dónde está la casa?\n\nEl Sr. Pérez tiene 3.5 libros.\nAdiós."
     sentences = [piece.sentence for piece in split(text)]
     translator = nmt_keras.load(exported)
-    with running_server(tmp_path / "models") as url:
+    with running_server(exported.parents[1]) as url:
         whole, *apart = (
             httpx.post(f"{url}/v1/models/tiny:predict", json={"signature_name": name, "instances": texts}, timeout=60)
             for name, texts in (("text", [text]), ("", sentences), ("greedy", sentences))
@@ -647,19 +582,7 @@ def test_runs_are_compared_on_given_pairs_and_with_gold_links(run_folder, pairs,
     assert "--gold: expected 10 lines" in fails("evaluate", run_folder, *own)
 
 
-@pytest.mark.long
-def test_an_ensemble_of_equal_runs_scores_like_one_of_them(run_folder, own, tmp_path, report):
-    """The mean of equal probabilities is the same probability."""
-    other = shutil.copytree(run_folder, tmp_path / "other")
-    (alone,) = report(run_folder, *own)["systems"]
-    (together,) = report(run_folder, *own, "--ensemble", other, "--to", tmp_path / "report")["systems"]
-    assert together["name"] == "tiny+other"
-    for score in ("bleu", "chrf", "exact", "search", "alignment"):
-        assert together[score] == alone[score]
-    assert (tmp_path / "report" / "worst-alignments.svg").exists()
-
-
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, own, tmp_path, answers, report, fails):
     wide = shutil.copytree(run_folder, tmp_path / "wide")
     recipe = read_recipe(wide)

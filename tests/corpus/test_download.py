@@ -2,13 +2,11 @@
 
 import hashlib
 import io
-import socket
 import threading
 import time
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -72,12 +70,6 @@ def silence(_, over):
     over.wait(10)
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -123,31 +115,6 @@ def fails(url, folder, seconds=3.0, **options):
         fetch_corpus(url, folder, SHA256, **options)
     assert time.monotonic() - begin < seconds
     return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "proxy", [f"http://127.0.0.1:{closed_port()}", "nonsense://proxy"], ids=["closed port", "nonsense"]
-)
-def test_a_proxy_that_cannot_be_used_is_given_up_at_once(tmp_path, monkeypatch, proxy):
-    monkeypatch.setenv("HTTP_PROXY", proxy)
-    fails("http://corpus.invalid/spa-eng.zip", tmp_path)
-
-
-def test_an_address_that_drops_packets_leaves_time_for_the_next(tmp_path, monkeypatch):
-    class Socket(socket.socket):
-        def connect(self, address):
-            if address[0] != "127.0.0.1":
-                time.sleep(self.gettimeout())
-                raise TimeoutError("timed out")
-            super().connect(address)
-
-    with serving(reply(content=ZIP)) as (url, _):
-        addresses = [("192.0.2.1", 80), ("127.0.0.1", urlsplit(url).port)]
-        answer = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer)
-        monkeypatch.setattr(socket, "socket", Socket)
-        path = fetch_corpus("http://corpus.invalid/spa-eng.zip", tmp_path, SHA256, answer_within=1.0)
-    assert path.read_bytes() == ZIP
 
 
 def test_a_server_that_does_not_answer_is_given_up_in_time(tmp_path):

@@ -2,9 +2,7 @@
 
 import json
 import random
-import resource
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -189,23 +187,6 @@ def test_an_interrupted_preparation_is_no_corpus_and_can_be_repeated_with_other_
     assert names(folder) == {"prepared.json", "source", "target", "train-00000-of-00001.tfrecord", "mine.tfrecord"}
 
 
-def test_a_folder_that_another_preparation_writes_is_refused_and_left_to_it(pairs, tmp_path):
-    file, folder, errors = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus", []
-
-    def prepare_beside(sentence):
-        if sentence.startswith("writing"):
-            there = names(folder)
-            with pytest.raises(ValueError, match="another process") as error:
-                prepare([write(tmp_path / "b.tsv", pairs[:9])], folder)
-            errors.append(error)
-            assert names(folder) == there
-
-    assert len(prepare([file], folder, shards=2, report=prepare_beside)) == 120
-    assert len(errors) == 1
-    alone = prepare([file], tmp_path / "alone", shards=2)
-    assert shard_bytes(PreparedCorpus(folder)) == shard_bytes(alone)
-
-
 @pytest.mark.parametrize("name", ["prepared.json", "recipe.json", "train-00007-of-00009.tfrecord"])
 def test_a_folder_with_other_content_is_refused_and_left_as_it_is(pairs, tmp_path, name):
     file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "taken"
@@ -264,29 +245,6 @@ def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tm
 def test_equal_pairs_are_written_once_only_if_duplicates_are_dropped(tmp_path, drop, written):
     report = write_shard(str(tmp_path / "shard"), [EncodedPair(b"k", np.array([3]), np.array([3]))] * 2, drop)
     assert (report.pairs, report.duplicates) == (written, 2 - written)
-
-
-@contextmanager
-def filling_disk():
-    """Yields a function that limits the size of files. Further writes fail, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_a_full_disk_is_reported_and_no_half_written_file_stays(pairs, tmp_path):
-    file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus"
-    expected = r"000-of-00002\.tfrecord: could not be written; .+MiB are free\. Nothing was prepared\."
-    with filling_disk() as fill, pytest.raises(OSError, match=expected):
-        prepare([file], folder, shards=2, report=lambda said: fill(600) if said.startswith("writing") else None)
-    assert names(folder) == {"source", "target"}
-    assert len(prepare([file], folder, shards=2)) == 120
-    with filling_disk() as fill:
-        fill(60)
-        with pytest.raises(OSError, match=r"prepared\.json: could not be written; .+MiB are free\."):
-            numbered(tmp_path, [0])
 
 
 def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
@@ -396,16 +354,6 @@ def test_buckets_are_those_of_all_lengths_and_counts_are_as_expected(numbers):
         masked = batches.masked(bucket)
         assert masked.source.shape == (4, bucket.source)
         assert (masked.pairs, masked.target.any()) == (0, False)
-
-
-def test_some_pairs_are_those_of_evenly_spaced_whole_shards(numbers):
-    def firsts(count):
-        source, target = numbers.read_some(count)
-        assert len(source) == len(target)
-        return [int(row[0]) - 10 for row in source]
-
-    assert firsts(10 * 53) == list(range(53))
-    assert firsts(25) == [*range(13), *range(41, 53)]  # the first and the last of five shards
 
 
 # Prefetching

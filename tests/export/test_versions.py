@@ -5,35 +5,21 @@ import os
 import resource
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, make_versions, save_little
 
 from nmt_keras.config import ExportConfig, MicroBatchingConfig
 from nmt_keras.export import CONTRACT, export, load_exported, prune, read_manifest, versions
 from nmt_keras.files import ABANDONED_AFTER
 
 
-def write_little(module, folder, signatures):
-    """Replaces ``tf.saved_model.save`` and writes small files."""
-    make_versions(Path(folder).parent, Path(folder).name)
-
-
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """A model's folder. Exports write only small files there, which is fast."""
-    monkeypatch.setattr(tf.saved_model, "save", write_little)
+    monkeypatch.setattr(tf.saved_model, "save", save_little)
     return tmp_path / "model"
-
-
-def make_versions(folder, *names):
-    """Creates versions with a file and a folder each."""
-    for name in names:
-        (folder / name / "variables").mkdir(parents=True)
-        (folder / name / "variables" / "variables.index").write_text("weights")
-        (folder / name / "saved_model.pb").write_text(name)
 
 
 def children(folder):
@@ -68,7 +54,7 @@ def test_an_interrupted_export_leaves_nothing(translator, folder, monkeypatch, o
     def interrupt(*arguments, **options):
         assert versions(folder) == [1]
         if name == "save":
-            write_little(*arguments, **options)
+            save_little(*arguments, **options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(owner, name, interrupt)

@@ -7,18 +7,17 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from combinations import COMBINATIONS, luong
-from reference import cell_of, decode, tanh_rnn, weights_of
+from combinations import COMBINATIONS
+from reference import decode, weights_of
 from tensors import assert_same
 from tiny import randomise
 
 from nmt_keras.layers import dropout, self_attention
-from nmt_keras.layers.attention import Attention, AttentionWeights, BahdanauAttention
+from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
 from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights, weights_read_once
 from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
-from nmt_keras.models.decoder import BaseDecoder
 from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
@@ -222,54 +221,7 @@ def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
 # The fixed context
 
 
-class LastToken(Attention):
-    """Attention with an alignment fixed to the last token of each sentence."""
-
-    def keys(self, encoding):
-        return None
-
-    def attend(self, query, position, memory):
-        alpha = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
-        return AttentionWeights(alpha, tf.zeros_like(position))
-
-
-def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_token():
-    model = built(COMBINATIONS["rnnencdec"])
-    fixed = model.decoder
-    forced = Decoder.from_config(fixed.get_config())
-    forced.attention = LastToken()
-    built_like(fixed, forced, model)
-    encoding = model.encoder(SOURCES)
-    for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
 # Luong's order
-
-
-def test_input_feeding_by_a_matrix_of_zeros_is_no_input_feeding():
-    plain = built(luong(attention={"kind": "general"}))
-    fed = built(luong(attention={"kind": "general"}, decoder={"input_feeding": True}))
-    feeding, others = fed.decoder.stack.cells[0].context_kernel, iter(plain.trainable_variables)
-    for variable in fed.trainable_variables:
-        variable.assign(tf.zeros(variable.shape) if variable is feeding else next(others))
-    for found, wanted in zip(fed((SOURCES, IDS)), plain((SOURCES, IDS)), strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
-def test_what_is_fed_is_the_last_attentional_vector_and_moves_the_next_state():
-    model = built(COMBINATIONS["luong-local-m"], seed=5)
-    memory, advance = model.encode(SOURCES), model.step
-    first = model.initial_state(memory)
-    assert first.attentional.shape == (3, 1, 17)
-    assert not first.attentional.numpy().any()
-    step = advance(IDS[:, :1], first, memory)
-    layer = model.decoder.output_layer
-    logits = layer.logits(step.state.attentional, *model.decoder.classifier)
-    np.testing.assert_allclose(logits, step.logits, atol=1e-6)
-    other = step.state._replace(attentional=-step.state.attentional)
-    moved = [advance(IDS[:, 1:2], state, memory).logits for state in (step.state, other)]
-    assert np.abs(moved[0] - moved[1]).min(axis=-1).max() > 0.01
 
 
 # The lecture's decoder
@@ -288,32 +240,6 @@ def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
     assert lecture.count_params() == 23 * 5 + 23 + 7 * 23 + 7 + 19 * 5 + 7 + 5 * 7 + 7 * 7
 
 
-def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
-    """h_t = tanh(W^(hh) h_{t-1} + b), y_t = softmax(W^(S) h_t). The decoder reads neither words nor contexts."""
-    cell = lecture.decoder.stack.cells[0]
-    W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
-    W_s, b_s = (
-        np.asarray(v, float)
-        for v in (lecture.decoder.output_layer.output_kernel, lecture.decoder.output_layer.output_bias)
-    )
-    encoding = lecture.encoder(SOURCES)
-    h = encoding.states[0].forward.numpy().astype(float)
-    np.testing.assert_allclose(
-        h[1], tanh_rnn(cell_of(lecture.encoder.forward_cells[0]), *started(lecture, END)), atol=1e-6
-    )
-    logits = lecture.decoder(IDS, encoding).logits
-    for t in range(T):
-        h = np.tanh(h @ W_hh.T + b)
-        np.testing.assert_allclose(logits[:, t], h @ W_s + b_s, atol=1e-5)
-    garbage = encoding._replace(values=encoding.values * np.nan)
-    np.testing.assert_array_equal(lecture.decoder(tf.ones_like(IDS), garbage).logits, logits)
-
-
-def started(model, token):
-    """Returns the input of the encoder's cell at a sentence's first token: x, a state of 0 and no context."""
-    return np.asarray(model.encoder.embedding.embeddings[token], float), np.zeros(7), np.zeros(0)
-
-
 def test_both_halves_teach_the_shared_matrix(lecture):
     shared = lecture.encoder.forward_cells[0].recurrent.value
     with tf.GradientTape(persistent=True) as tape:
@@ -327,23 +253,6 @@ def test_both_halves_teach_the_shared_matrix(lecture):
 
 
 # The self-attention decoder
-
-
-def test_positions_at_once_and_one_after_another_have_the_same_gradient():
-    model = built(COMBINATIONS["self-attention"])
-    weights = tf.constant(np.random.default_rng(5).normal(size=(3, T, 23)), tf.float32)
-    variables = [v.value for v in model.trainable_variables]
-
-    def gradients(teach):
-        with tf.GradientTape() as tape:
-            memory = model.decoder.setup_memory(model.encoder(SOURCES))
-            output = teach(model.decoder, IDS, memory, None)
-            loss = tf.reduce_sum(weights * output.logits)
-        return output, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
-
-    at_once, one_by_one = gradients(type(model.decoder)._teacher_forcing), gradients(BaseDecoder._teacher_forcing)
-    for found, wanted in zip(tf.nest.flatten(at_once), tf.nest.flatten(one_by_one), strict=True):
-        np.testing.assert_allclose(found, wanted, atol=2e-4, rtol=2e-4)
 
 
 # As layers
@@ -378,22 +287,6 @@ def test_the_output_layer_reads_the_state_before_or_after_the_step():
         hidden = layer.features(read, context, embedded)
         np.testing.assert_allclose(step.logits, layer.logits(hidden, *previous.classifier), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1
-
-
-def test_previous_is_the_current_of_the_step_before_also_with_residual_layers():
-    model = built(COMBINATIONS["rnnsearch-deep"])
-    current = model.decoder
-    previous = Decoder.from_config({**current.get_config(), "output_state": "previous"})
-    built_like(current, previous, model)
-    memory, state = model.encode(SOURCES), model.initial_state(model.encode(SOURCES))
-    before = None
-    for t in range(3):
-        x = current.inputs(IDS[:, t : t + 1])
-        _, (query, _) = previous.advance(x, state, memory)
-        state, (read, _) = current.advance(x, state, memory)
-        if t:
-            np.testing.assert_allclose(query, before, atol=1e-6)
-        before = read
 
 
 # Encoders and decoders outside of Seq2Seq

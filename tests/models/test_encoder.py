@@ -240,6 +240,3 @@ def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cel
         other = [output_of(layer.backward, s) for s in read(layer.backward, xs[::-1], backward[b, 0].numpy())]
         wanted = np.concatenate([one, other[::-1]], axis=1)
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted, atol=1e-5)
-
-
-# As a Keras layer

@@ -1,7 +1,5 @@
 """The whole model: loss and gradient against the reference, in eager mode, graphs and XLA, and in each precision."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import keras
@@ -292,33 +290,3 @@ def test_a_model_composed_of_an_encoder_and_a_decoder_comes_back_from_a_keras_fi
     assert_same(loaded(inputs), model(inputs), rtol=0.0, atol=0.0)
     losses = [each.evaluate(inputs, inputs[1], verbose=0) for each in (loaded, model)]
     assert losses[0] == pytest.approx(losses[1])
-
-
-@pytest.mark.long
-@ignore_keras_saving
-def test_keras_files_give_the_same_output_in_another_process(model, tmp_path):
-    """The models are a plain one, one whose encoder and decoder share a matrix, and one with tied embeddings."""
-    source, target = batch(PAIRS, 7, 5)
-    saved = {"plain": model, **{name: build_model(COMBINATIONS[name], 19, 23) for name in ("lecture", "luong-feed")}}
-    np.savez(tmp_path / "inputs.npz", source=source, target=target)
-    for name, each in saved.items():
-        if each is not model:
-            randomise(each, 3)
-        each.save(tmp_path / f"{name}.keras")
-    program = """
-import sys, keras, numpy as np, nmt_keras.models.seq2seq
-folder, *names = sys.argv[1:]
-ids = np.load(f"{folder}/inputs.npz")
-for name in names:
-    model = keras.models.load_model(f"{folder}/{name}.keras")
-    output = model((ids["source"], ids["target"]))
-    parameters = model.count_params()
-    np.savez(f"{folder}/{name}.npz", logits=output.logits, alignment=output.alignment, parameters=parameters)
-"""
-    command = [sys.executable, "-c", program, str(tmp_path), *saved]
-    subprocess.run(command, check=True, timeout=300, capture_output=True)
-    for name, each in saved.items():
-        outputs, wanted = np.load(tmp_path / f"{name}.npz"), each((source, target))
-        np.testing.assert_allclose(outputs["logits"], wanted.logits, atol=1e-6)
-        np.testing.assert_allclose(outputs["alignment"], wanted.alignment, atol=1e-6)
-        assert outputs["parameters"] == each.count_params()

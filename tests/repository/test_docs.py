@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -108,33 +106,6 @@ def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, re
     for number, snippet in enumerate(blocks(PAGES[name], "python"), start=1):
         code = re.sub(r"^%.*", "", snippet, flags=re.MULTILINE).replace(URL, served)  # Jupyter's magics
         exec(compile(code, f"{name}, snippet {number}", "exec"), names)
-
-
-@pytest.mark.slow
-def test_the_commands_that_re_rank_an_n_best_list_choose_the_best_mean_of_both_scores(workspace, tmp_path):
-    (commands,) = (block for block in blocks(DOCS / "guides/search.md", "sh") if "nbest.tsv" in block)
-    lists = {"Estoy en la cocina.": ["I am here.", "I am in the kitchen."], "No.": ["No.", "Yes, she is."]}
-    scores = Run(workspace / "runs" / "sample").translator()
-    rows, best = [], []
-    for number, (source, targets) in enumerate(lists.items(), start=9):  # 9 and 10: sorted as numbers
-        log_probs = [score.log_prob for score in scores.score([source] * 2, targets)]
-        others = [-1.5, -1.5 + log_probs[0] - log_probs[1] + 0.5]  # makes the second translation the better one
-        if number == 10:
-            others[1] -= 1.0  # makes the second translation the worse one
-        rows += [f"{number}\t{source}\t{text}\t{other}\n" for text, other in zip(targets, others, strict=True)]
-        best.append(targets[1] if number == 9 else targets[0])
-    (tmp_path / "nbest.tsv").write_text("".join(rows), "utf-8")
-    (tmp_path / "runs").symlink_to(workspace / "runs")
-    path = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
-        cwd=tmp_path,
-        env=path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert ran.stdout.splitlines() == best, ran.stderr
 
 
 @pytest.mark.long

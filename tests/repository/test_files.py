@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import threading
 import time
 
 import portalocker
@@ -97,17 +96,6 @@ def test_the_clock_of_the_file_system_says_how_old_a_partial_file_is(tmp_path):
     assert (tmp_path / "a.json.1f.partial").exists()
 
 
-def test_two_writers_of_one_file_each_write_it_whole_and_the_last_one_wins(tmp_path):
-    path = tmp_path / "selected"
-    with replacing(path) as first:
-        first.write_text("one")
-        with replacing(path) as second:
-            second.write_text("another")
-        assert path.read_text() == "another"
-    assert path.read_text() == "one"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_file_of_a_failed_block_is_removed_and_the_old_one_stays(tmp_path):
     write_whole(tmp_path / "file", "old")
     with pytest.raises(OSError, match="file: could not be written; Input"), replacing(tmp_path / "file") as partial:
@@ -126,21 +114,6 @@ def test_a_locked_folder_holds_the_written_file_alone_also_on_a_disk_without_loc
     with locked(tmp_path / "scores.json"):
         write_whole(tmp_path / "scores.json", "{}")
     assert list(tmp_path.iterdir()) == [tmp_path / "scores.json"]
-
-
-def test_a_second_lock_waits_until_the_first_is_released(tmp_path):
-    entered = threading.Event()
-
-    def enter():
-        with locked(tmp_path / "scores.json"):
-            entered.set()
-
-    second = threading.Thread(target=enter)
-    with locked(tmp_path / "scores.json"):
-        second.start()
-        assert not entered.wait(0.1)
-    second.join(timeout=60)
-    assert entered.is_set()
 
 
 def test_a_folder_has_one_writer_at_a_time_and_no_lock_file_remains(tmp_path):

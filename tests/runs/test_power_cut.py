@@ -1,10 +1,7 @@
 """Power cuts: whenever the power fails, a reader finds the old content or the whole new content."""
 
-import subprocess
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -12,7 +9,6 @@ from bigram import Bigram, config
 from power_cut import power_cuts
 from tiny import TINY_RECIPE, TINY_TEXT
 
-import nmt_keras
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
@@ -20,7 +16,7 @@ from nmt_keras.evaluation.report import Report, read_scores, write_score
 from nmt_keras.export.versions import prune, publish, versions
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import read_recipe, write_recipe
-from nmt_keras.text import fit_tokenizer, load_tokenizer
+from nmt_keras.text import load_tokenizer
 from nmt_keras.training import Checkpoints, Updater, read_log
 from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
 from nmt_keras.training.checkpoints import VALUE
@@ -142,18 +138,6 @@ def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, check
             assert {path.stem for path in place.glob("*.index")} == {newest(place).name}
 
 
-def test_a_text_is_missing_or_whole(folder):
-    text = fit_tokenizer(TINY_TEXT, ["a b", "c d"])
-
-    def read(folder):
-        try:
-            return load_tokenizer(folder / "run" / "source").vocabulary_size
-        except FileNotFoundError:
-            return None
-
-    assert_old_or_new(folder, lambda: text.save(folder / "run" / "source"), read, None, text.vocabulary_size)
-
-
 def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
     file = folder.parent / "pairs.tsv"
     file.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:20]), "utf-8")
@@ -230,23 +214,6 @@ def test_an_averaged_run_is_missing_or_whole(run_folder, folder):
 
 
 # Several writers, and their leftovers
-
-
-def test_two_processes_write_one_file_300_times_each_without_an_error(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from nmt_keras.files import write_whole\n"
-        "for number in range(300): write_whole(Path(sys.argv[1]), f'{sys.argv[2]}{number}' * 100)\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "file")]
-    root = str(Path(nmt_keras.__file__).parents[1])
-    writers = [
-        subprocess.Popen([*command, name], cwd=root, stderr=subprocess.PIPE, text=True) for name in ("first", "second")
-    ]
-    for writer in writers:
-        assert writer.communicate(timeout=120)[1] == ""
-        assert writer.returncode == 0
-    assert (tmp_path / "file").read_text() in ("first299" * 100, "second299" * 100)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_scores_that_are_written_at_once_are_all_kept(tmp_path):

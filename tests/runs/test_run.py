@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
 from nmt_keras.config import PairFilters, Recipe, RunOptions, TokenizerConfig
@@ -34,6 +34,12 @@ def corpus(pairs):
 def folder(run_folder, tmp_path):
     """A copy of the run directory. Tests may change it."""
     return Path(shutil.copytree(run_folder, tmp_path / "copy"))
+
+
+@pytest.fixture
+def _quick_exports(monkeypatch):
+    """Exports write small files in place of the graph and the weights."""
+    monkeypatch.setattr(tf.saved_model, "save", save_little)
 
 
 def train(run, corpus):
@@ -173,18 +179,6 @@ def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, 
         train(Run(tmp_path / "run", recipe), corpus)
 
 
-def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_last_when_asked_to(folder, corpus):
-    (best,) = (folder / "checkpoints" / "best").glob("ckpt-*.data-*")
-    best.write_bytes(best.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected a checkpoint.*--previous"):
-        Run(folder).translator()
-    sentences = []
-    Run(folder).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))
-    assert sentences[0].endswith("which cannot be read; no checkpoint is left")
-    assert Run(folder).step() == Run(folder).recipe.train.steps
-    assert len(Run(folder).translator().translate(["No."])) == 1
-
-
 def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
     run = Run(folder)
     assert run.scores() == {}
@@ -200,7 +194,7 @@ def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
     assert set(run.scores()) == {"valid"}
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("_quick_exports")
 def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     run, model = Run(folder), tmp_path / "saved_models" / "tiny"
     first = run.export(run.translator(), model)
@@ -218,7 +212,7 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     assert run.export(run.translator(), model) == model / "2"
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("_quick_exports")
 @pytest.mark.parametrize(
     ("field", "value"),
     [("format", 1), ("libraries", {}), ("recipe", {}), ("content_sha256", ""), ("languages", {"source": "es"})],
@@ -238,7 +232,7 @@ def write_best(run, step, value):
     save_weights(model, run.folder / "checkpoints", step)
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("_quick_exports")
 def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_better_one(folder, corpus, tmp_path):
     run = Run(folder)
     translator, before = run.translator(), run.step()
@@ -264,7 +258,7 @@ def test_a_damaged_best_checkpoint_is_not_copied_into_a_new_run(folder, corpus, 
     assert not (tmp_path / "tuned" / "recipe.json").exists()
 
 
-@pytest.mark.long
+@pytest.mark.usefixtures("_quick_exports")
 def test_a_run_is_exported_again_with_other_search_options_or_another_lexicon(folder, tmp_path):
     run, model = Run(folder), tmp_path / "saved_models" / "tiny"
     translator = run.translator()
@@ -275,18 +269,6 @@ def test_a_run_is_exported_again_with_other_search_options_or_another_lexicon(fo
     changed = Run(folder).translator().with_search(shorter.search)
     assert run.export(changed, model).name == "3"
     assert run.export(changed, model).name == "3"
-
-
-@pytest.mark.long
-def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(folder, tmp_path):
-    shutil.rmtree(folder / "checkpoints" / "best")
-    run = Run(folder)
-    translator = run.translator()
-    assert run.export(translator, tmp_path / "model").name == "1"
-    shutil.rmtree(folder / "checkpoints")
-    assert run.export(translator, tmp_path / "model").name == "1"  # the translator has its weights and their name
-    with pytest.raises(FileNotFoundError, match="checkpoints: expected a checkpoint"):
-        run.translator()
 
 
 def test_a_translator_has_every_weight_that_was_trained(run_folder):

@@ -182,14 +182,6 @@ def test_batch_mates_change_nothing(narrowing, width, precision):
         assert found.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
 
 
-def test_products_with_a_shortlist_s_words_are_rounded_too(narrowing):
-    rounded = narrowing.with_search(replace(narrowing.search, precision="bfloat16"))
-    pairs = list(zip(rounded.translate(SENTENCES), narrowing.translate(SENTENCES), strict=True))
-    errors = [near.score - exact.score for near, exact in pairs if near.tokens == exact.tokens]
-    assert errors
-    assert all(0.0 < abs(error) < 0.1 for error in errors)
-
-
 def test_a_shortlist_of_all_words_changes_nothing(translator):
     sizes = translator.source_tokenizer.vocabulary_size, translator.target_tokenizer.vocabulary_size
     every = np.tile(np.arange(sizes[1] - 100, sizes[1], dtype=np.int32), [sizes[0], 1])
@@ -223,16 +215,6 @@ def test_an_ensemble_averages_probabilities_over_the_shortlist(narrowing, precis
         mean = np.mean([each / each.sum(axis=1, keepdims=True) for each in of_each], axis=0)
         wanted = sum(math.log(mean[t, own.index(i)]) for t, i in enumerate(ids))
         assert found.log_prob == pytest.approx(wanted, abs=tolerance)
-
-
-def test_a_prefix_may_contain_tokens_outside_the_shortlist(narrowing):
-    beginning = "Where is my sister"
-    wanted = narrowing.target_tokenizer.encode(tf.constant([beginning])).ids.numpy()[0][:-1].tolist()
-    assert not set(wanted) <= set(own_words(narrowing, "No.", 3))
-    for width, precision in ((1, "float32"), (3, "float32"), (3, "bfloat16")):
-        search = replace(narrowing.search, beam_size=width, precision=precision)
-        (found,) = narrowing.with_search(search).complete(["No."], [beginning])
-        assert ids_of(narrowing, found)[: len(wanted)] == wanted
 
 
 def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):

@@ -274,40 +274,6 @@ def test_pages_of_other_origins_cannot_make_the_server_translate(tmp_path, heade
     assert translate(with_cors=True) == 200
 
 
-class Described(Counted):
-    """A servable that counts how often it is described, and records the thread that closes it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.described = 0
-        self.closed_in: threading.Thread | None = None
-
-    def signature_definitions(self) -> dict:
-        self.described += 1
-        return {"a": {"method_name": "b"}}
-
-    def close(self) -> None:
-        self.closed_in = threading.current_thread()
-
-
-def test_a_retired_version_is_closed_outside_the_event_loop(tmp_path):
-    servable = Described()
-    (tmp_path / "count" / "1").mkdir(parents=True)
-    repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
-    repository.start()
-
-    async def retire() -> None:
-        assert await asyncio.to_thread(servable.entered.wait, 20)
-        (tmp_path / "count" / "1").rmdir()
-        await asyncio.to_thread(repository.poll)
-        servable.released.set()
-
-    with contextlib.closing(Browser(create_app(Core(repository, Limits())))) as browser:
-        response, _ = browser.together(count(browser, "abc"), retire())
-    assert response.status_code == 200
-    assert servable.closed_in not in (None, threading.main_thread())
-
-
 # The queue
 
 
@@ -361,10 +327,9 @@ def first_line(address: tuple[str, int]) -> bytes:
         return connection.makefile("rb").readline()
 
 
-@pytest.mark.parametrize("chunks", [1, 256], ids=["whole", "streamed"])
-@pytest.mark.parametrize("later", [b"", b"G", GET], ids=["silent", "byte", "pipelined"])
-def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chunks, later):
-    app = answer_of(b"a" * (2**24 // chunks), chunks)
+@pytest.mark.parametrize("later", [b"", GET], ids=["silent", "pipelined"])
+def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(later):
+    app = answer_of(b"a" * 2**16, 256)
     with listening(app, Limits(connections=1, rest_api_timeout_in_ms=2000)) as address, socket.socket() as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.connect(address)
@@ -441,21 +406,6 @@ def being_answered() -> Iterator[tuple[str, int]]:
         yield address
         may_answer.set()
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
-
-
-@pytest.mark.parametrize("sent", [b"", GET[:-2]], ids=["silent", "slow headers"])
-def test_connections_without_a_request_do_not_keep_others_out(sent):
-    with listening(answer_of(b"a", 1), Limits(connections=2)) as address, contextlib.ExitStack() as opened:
-        waiting = []
-        for _ in range(3):
-            waiting.append(opened.enter_context(socket.create_connection(address, timeout=5)))
-            waiting[-1].sendall(sent)
-            time.sleep(0.1)
-        with contextlib.suppress(ConnectionResetError):
-            assert waiting[0].recv(1000) == b""  # the oldest is closed
-        assert first_line(address) == b"HTTP/1.1 200 OK\r\n"
-        waiting[2].sendall(GET[len(sent) :])  # the newest is not
-        assert waiting[2].recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_a_connection_beyond_the_limit_gets_503_if_all_others_are_being_answered():

@@ -207,11 +207,6 @@ def test_a_body_beyond_the_limit_is_refused(front):
     assert front.http.post("/v1/models/a:predict", content=bytes(MIB + 1)).status_code == 413
 
 
-def test_a_compressed_body_is_refused(front):
-    headers = {"Content-Encoding": "gzip"}
-    assert front.http.post("/v1/models/a:predict", content=b"a", headers=headers).status_code == 415
-
-
 def test_one_address_has_at_most_32_requests_at_a_time(front):
     Rest.gate.clear()
 
@@ -228,33 +223,9 @@ def test_one_address_has_at_most_32_requests_at_a_time(front):
         assert sorted(each.result() for each in asked) == [200] * 32 + [503]
 
 
-def test_requests_that_send_no_body_leave_the_page_to_other_clients(front):
-    url = front.http.base_url
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    headers = b"POST /v1/models/a:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
-    with contextlib.ExitStack() as connections:
-        for _ in range(40):  # more than the limit of 32, because requests of earlier tests may still count
-            connection = connections.enter_context(socket.create_connection((url.host, url.port)))
-            tls = connections.enter_context(context.wrap_socket(connection))
-            tls.sendall(headers)
-        deadline = time.monotonic() + 4
-        while front.http.post("/v1/models/a:predict", content=b"").status_code != 503:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert front.http.get("/").status_code == 200
-
-
 def test_the_page_and_no_metrics_are_served(front):
     assert front.http.get("/").text == (ROOT / "serve" / "web" / "index.html").read_text("utf-8")
     assert front.http.get("/monitoring/prometheus/metrics").status_code == 404
-
-
-@pytest.mark.parametrize(("host", "is_told"), [("translation.example", True), ("localhost", False)])
-def test_browsers_are_told_to_use_tls_alone_except_on_this_machine(front, host, is_told):
-    headers = front.http.get("/", headers={"Host": host}).headers
-    assert ("strict-transport-security" in headers) is is_told
-    assert headers["x-content-type-options"] == "nosniff"
 
 
 def test_a_client_gets_through_nginx_what_the_model_server_answers(served, certificate, tmp_path, capsys):

@@ -337,11 +337,6 @@ def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(we
         assert (selector, found) == (selector, expected)
 
 
-@pytest.mark.parametrize("code", ["", "not a code", "qq"])
-def test_a_sentence_of_an_unknown_language_has_the_direction_of_its_letters(loaded, code):
-    assert loaded.evaluate("async (code) => (await import('/words.js')).direction(code)", code) == "auto"
-
-
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
     web.ask("a b c d")  # more than three words are "truncated"
     web.expect("#truncated").to_be_visible()
@@ -391,21 +386,6 @@ def test_beam_search_lists_the_best_with_their_scores_and_shows_the_one_that_is_
     assert [request["signature_name"] for request in web.asked][-1] == "beam"
     web.page.get_by_text("Greedy").click()
     expect(rows).to_have_count(0)
-
-
-def test_a_beam_is_not_offered_where_the_model_has_none(web):
-    def without_beam(route: Route) -> None:
-        metadata = route.fetch().json()
-        del metadata["metadata"]["signature_def"]["signature_def"]["beam"]
-        route.fulfill(json=metadata)
-
-    web.page.route(METADATA, without_beam)
-    web.open()
-    web.expect("#model").to_have_text("spa-eng · version 3")
-    web.expect("#searches").to_be_hidden()
-    web.page.unroute(METADATA)
-    web.open()
-    web.expect("#searches").to_be_visible()
 
 
 def test_hypotheses_that_do_not_exist_are_left_out(web):
@@ -534,31 +514,6 @@ def test_the_page_waits_no_longer_than_its_timeout(web):
     web.expect("#sentence").to_be_focused()
 
 
-def test_an_error_of_the_page_itself_is_shown(chromium, served):
-    page = chromium.new_page()
-    page.add_init_script("HTMLTableElement.prototype.createCaption = () => { throw new Error('no captions'); }")
-    page.goto(served)
-    with page.expect_event("pageerror") as thrown:  # in the console for developers
-        page.locator("#sentence").fill("uno")
-    assert "no captions" in str(thrown.value)
-    expect(page.get_by_role("alert")).to_contain_text("The server’s answer cannot be read")
-    expect(page.locator("#result")).to_have_attribute("aria-busy", "false")
-    expect(page.locator("#result")).to_be_hidden()
-    page.close()
-
-
-def test_a_sentence_that_was_changed_while_the_model_loaded_is_not_translated(web):
-    held: list[Route] = []
-    web.page.route(STATUS, lambda route: held.append(route))
-    for ask in (web.open, lambda: web.ask("uno"), lambda: web.ask("uno dos")):
-        with web.page.expect_request(STATUS):
-            ask()
-    for route in held:
-        route.continue_()
-    web.expect("#target").to_have_text("dos uno")
-    assert [request["inputs"]["text"] for request in web.asked] == [["uno dos"]]
-
-
 # Model and languages
 
 
@@ -602,19 +557,6 @@ def test_a_model_that_is_missing_is_asked_for_by_name(web):
     assert web.page.url.endswith("?model=spa-eng")
 
 
-def test_the_newest_version_replaces_one_that_is_unloaded(web):
-    web.answer(STATUS, **versions("AVAILABLE", version="2"))
-    web.page.route(
-        METADATA, lambda route: route.fulfill(response=route.fetch(url=route.request.url.replace("/2/", "/3/")))
-    )
-    web.open()
-    web.expect("#model").to_have_text("spa-eng · version 2")
-    web.page.unroute(STATUS)
-    web.ask("uno dos")  # the server only has version 3
-    web.expect("#target").to_have_text("dos uno")
-    web.expect("#model").to_have_text("spa-eng · version 3")
-
-
 # Layout and accessibility
 
 
@@ -649,6 +591,3 @@ def test_axe_finds_no_violation(web, scheme):
     web.expect_problem("There is no model")
     reports.append(Axe().run(web.page))
     assert [report.generate_report() for report in reports if report.violations_count] == []
-
-
-# Pictures

@@ -261,15 +261,6 @@ def test_every_way_to_send_a_body_is_understood(running, request_):
 
 
 @pytest.mark.long
-def test_pipelined_requests_are_answered_in_their_order(running):
-    requests = [post(b'{"instances": ["%d x"]}' % number, "Content-Length: 22") for number in range(3)]
-    said = talk(running, b"".join(requests) + post(b"", CLOSE, "Content-Length: 0"))
-    places = [said.find(mark) for mark in (b'"x 0"', b'"x 1"', b'"x 2"', b"document is empty")]
-    assert -1 not in places
-    assert places == sorted(places)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
@@ -306,18 +297,6 @@ def test_a_client_that_does_not_finish_its_body_gets_408(running):
     said = talk(running, post(BODY[:9], LENGTH, CLOSE))
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b"--rest-api-timeout-in-ms" in said
-
-
-@pytest.mark.long
-def test_a_client_that_sends_on_after_its_answer_is_cut_off(running):
-    with running.connect() as connection:
-        connection.sendall(b"GET /v1/models/rev HTTP/1.1\r\nHost: s\r\nContent-Length: 1000000\r\n\r\n")
-        began = time.monotonic()
-        with contextlib.suppress(ConnectionError):
-            while time.monotonic() - began < SECONDS + 10:
-                connection.sendall(b"x")
-                time.sleep(0.05)
-    assert SECONDS * 0.9 < time.monotonic() - began < SECONDS + 10
 
 
 @pytest.mark.long
@@ -470,54 +449,6 @@ def test_sigterm_does_not_wait_for_a_graph_that_does_not_end(tmp_path):
         finally:
             process.kill()
         assert "Traceback" not in process.stderr.read()
-
-
-@contextlib.contextmanager
-def limited(limit: str, folder: Path, *options: str) -> Iterator[subprocess.Popen]:
-    """Runs a server whose models do not answer, with a limit of open files that the shell sets."""
-    (folder / "toy" / "1").mkdir(parents=True)
-    command = f'ulimit {limit} && exec "$0" "$@"'
-    with (
-        (folder / "log").open("w") as log,
-        subprocess.Popen(
-            ["sh", "-c", command, sys.executable, "-c", IDLE, str(folder), *options],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.terminate()
-
-
-@pytest.mark.long
-def test_more_connections_than_the_process_may_open_are_refused(tmp_path):
-    with limited("-n 500", tmp_path) as process:
-        assert process.wait(60) == 1
-        said = (tmp_path / "log").read_text()
-    assert "--connections must be at most 30, because this process may open 500 files. Received: 512." in said
-
-
-def test_an_error_is_logged_again_only_when_another_minute_has_passed(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    repeated = server.RepeatFilter()
-
-    def is_logged(message: str, level: int = logging.ERROR, error: Exception | None = None) -> bool:
-        information = (type(error), error, None) if error else None
-        return repeated.filter(logging.LogRecord("x", level, "", 0, message, (), information))
-
-    assert is_logged("a")
-    assert not is_logged("a")
-    assert is_logged("b")
-    assert is_logged("a", error=OSError(24, "Too many open files"))
-    assert not is_logged("a", error=OSError(24, "Too many open files"))
-    assert is_logged("a", logging.INFO)
-    now[0] += 61.0
-    assert is_logged("a")
 
 
 @pytest.mark.long

@@ -290,20 +290,6 @@ def test_polling_goes_on_after_a_poll_that_failed(spa, caplog):
     assert "Polling failed" in caplog.text
 
 
-def test_a_defect_is_logged_once_while_every_poll_meets_it(spa, caplog):
-    polls, enough = [], threading.Event()
-
-    def configs() -> list[ModelConfig]:
-        polls.append(1)
-        if len(polls) == 5:
-            enough.set()
-        raise ZeroDivisionError("a defect")
-
-    with kept_up_to_date(Repository(configs, load), seconds=0.01):
-        assert enough.wait(10)
-    assert len(caplog.messages) == 1
-
-
 # Labels
 
 

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +101,7 @@ def test_several_devices_train_as_one(single, tmp_path, devices):
     assert_same_course(tmp_path, finished(process(tmp_path, devices=devices)), single)
 
 
+@pytest.mark.slow
 def test_an_update_that_is_not_finite_is_skipped_on_all_devices(tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     one, two = [
@@ -167,36 +167,7 @@ def test_a_worker_does_not_wait_for_ever_for_one_that_never_starts(tmp_path):
         assert missing in failed(training)
 
 
-WAITING = """
-import signal, sys, time
-from nmt_keras.training import StrategyReplicas, find_strategy
-from nmt_keras.training.watchdog import watching_sigterm
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
-strategy = find_strategy()
-with watching_sigterm(1.0):
-    print("met", flush=True)
-    time.sleep({seconds})
-    StrategyReplicas(strategy).wait_for_processes()
-"""
-
-
 @pytest.mark.slow
-def test_sigterm_ends_a_worker_that_waits_for_another():
-    workers = two_addresses()
-    waiting, busy = (
-        started([sys.executable, "-c", WAITING.format(seconds=seconds)], workers, index)
-        for index, seconds in enumerate((0, 120))
-    )
-    while "met" not in (line := waiting.stdout.readline()):
-        assert line
-    time.sleep(1.0)
-    waiting.terminate()
-    output, _ = waiting.communicate(timeout=60)
-    busy.kill()
-    busy.communicate()
-    assert (waiting.returncode, "SIGTERM" in output) == (128 + signal.SIGTERM, True)
-
-
 def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(single, tmp_path):
     workers = two_addresses()
     asked = {"step": 6, "number": signal.SIGTERM}
@@ -210,6 +181,7 @@ def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(sin
         assert_same_course(tmp_path, output, single)
 
 
+@pytest.mark.slow
 def test_two_workers_train_a_real_model_from_the_command_line(pairs, tmp_path):
     lines = "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs)
     (tmp_path / "pairs.tsv").write_text(lines, "utf-8")

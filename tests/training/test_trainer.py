@@ -257,17 +257,6 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
     assert rates[-1] <= 2.5 * TICK / LIMIT * settings.learning_rate
 
 
-def test_the_last_validation_belongs_to_the_minutes(batches, tmp_path, clock):
-    def validate():
-        clock.now += 0.1 * LIMIT
-        return {"valid_loss": 1.0}
-
-    run = Run(batches, tmp_path, in_minutes(validations=4, patience=9))
-    run.validate = validate
-    run()
-    assert 0.95 * LIMIT <= clock.now <= 1.05 * LIMIT
-
-
 @pytest.mark.parametrize(("busy", "last"), [("never", 70), ("comes", 115)])
 def test_a_run_of_minutes_that_is_killed_ends_with_the_same_weights(batches, tmp_path, clock, busy, last):
     """The time of the second compilation does not count."""
@@ -294,15 +283,6 @@ def test_a_run_of_minutes_that_is_killed_ends_with_the_same_weights(batches, tmp
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)
 
 
-def test_more_minutes_are_added_at_the_speed_so_far(batches, tmp_path, clock):
-    Run(batches, tmp_path, in_minutes())()
-    clock.busy = lambda now: True
-    began = clock.now
-    more = Run(batches, tmp_path, in_minutes())(more_minutes=0.5 * LIMIT / 60.0)
-    assert clock.now - began == pytest.approx(0.5 * LIMIT, rel=0.05)
-    assert more.steps == list(range(193, 193 + 48))
-
-
 # Stopping and resuming
 
 
@@ -312,14 +292,6 @@ def test_a_run_of_epochs_sees_every_pair_as_often(batches, tmp_path, epochs, siz
     run = Run(batches, tmp_path, settings)()
     assert run.steps[-1] == round(epochs * len(batches) / size)
     assert len(run.validated) == 3
-
-
-def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(batches):
-    model = Bigram()
-    idle = model.add_weight(name="idle", shape=(2, 3), initializer="random_normal")
-    before, updater = idle.numpy(), Updater(model, config())
-    updater.update([next(batches.epoch(0))], 0, 0.05)
-    np.testing.assert_array_equal(idle, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -428,16 +400,6 @@ def _python_s_own_interrupt_handler():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-def test_training_under_nohup_goes_on_when_the_terminal_is_closed():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with StopSignals() as signals:
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert signals.received is None
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.usefixtures("_python_s_own_interrupt_handler")

@@ -80,7 +80,7 @@ SIGNS = {
 
 def test_sentences_without_words_are_copied_and_aligned_one_to_one(translator, beam, served):
     mixed = [*SIGNS, "¿Dónde está mi hermana?"]
-    for one in (translator, beam, with_search(translator, **SEARCHES["sampling"]), served):
+    for one in (translator, beam, with_search(translator, **SEARCHES["sampling in bfloat16"]), served):
         *copies, translated = one.translate(mixed)
         assert [copy.text for copy in copies] == list(SIGNS.values())
         for copy in copies:
@@ -112,8 +112,6 @@ SEARCHES = {
         "length_alpha": 0.7,
         "unk_allowed": False,
     },
-    "bfloat16": {"beam_size": 4, "precision": "bfloat16"},
-    "sampling": {"temperature": 1.0, "top_k": 20, "top_p": 0.9},
     "sampling in bfloat16": {"temperature": 1.0, "top_k": 20, "top_p": 0.9, "precision": "bfloat16"},
 }
 
@@ -131,7 +129,7 @@ def beam(translator):
 
 @pytest.fixture(scope="module")
 def in_bfloat16(translator):
-    return with_search(translator, **SEARCHES["bfloat16"])
+    return with_search(translator, beam_size=4, precision="bfloat16")
 
 
 def test_order_and_batch_mates_change_no_translation(searching):
