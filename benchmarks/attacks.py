@@ -68,7 +68,7 @@ class Target(NamedTuple):
     model: str
 
 
-# Invalid requests: each function returns the pieces to send one after the other, with pauses between them
+# Malformed requests
 
 
 class Parts(NamedTuple):
@@ -93,160 +93,79 @@ def request(body: bytes, path: str, *headers: str, method: str = "POST") -> byte
     return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
 
 
-def random_bytes(rng: random.Random, model: str) -> Parts:
-    return Parts([rng.randbytes(rng.randrange(1, 2000)) + b"\r\n\r\n"])
-
-
-def random_body(rng: random.Random, model: str) -> Parts:
-    return Parts([request(rng.randbytes(rng.randrange(3000)), predict_path(model))])
-
-
-def mutated_body(rng: random.Random, model: str) -> Parts:
-    body = bytearray(bodies("serving_default", SENTENCES, rng.randrange(1, 8))[0])
+def malformed_request(rng: random.Random, model: str) -> Parts:
+    """Returns a malformed request: JSON, numbers, shapes, types, gzip, path or framing, or an unfinished one."""
+    path, key = predict_path(model), rng.choice(["instances", "inputs"])
+    valid = bodies("serving_default", SENTENCES, rng.randrange(1, 9))[0]
+    mutated = bytearray(valid)
     for _ in range(rng.randrange(1, 6)):
-        body[rng.randrange(len(body))] = rng.randrange(256)
-    return Parts([request(bytes(body), predict_path(model))])
-
-
-def truncated_json(rng: random.Random, model: str) -> Parts:
-    body = bodies("serving_default", SENTENCES, 8)[0]
-    return Parts([request(body[: rng.randrange(len(body))], predict_path(model))])
-
-
-def deep_nesting(rng: random.Random, model: str) -> Parts:
-    depth = rng.choice([60, 64, 65, 100, 1000, 200_000])
-    opening, closing = rng.choice([("[", "]"), ('{"inputs":', "}"), ('{"a":[', "]}")])
-    inner = opening * depth + "1" + closing * rng.choice([depth, 0])
-    return Parts([request(f'{{"instances": {inner}}}'.encode(), predict_path(model))])
-
-
-def huge_numbers(rng: random.Random, model: str) -> Parts:
-    digits = "9" * rng.choice([1, 19, 20, 400, 5000, 100_000])
-    number = rng.choice(
-        [digits, f"-{digits}", f"1e{digits}", f"0.{digits}", f"1{digits}e-{digits}", "NaN", "-Infinity"]
-    )
-    return Parts([request(f'{{"{rng.choice(["instances", "inputs"])}": [{number}]}}'.encode(), predict_path(model))])
-
-
-def wrong_shapes(rng: random.Random, model: str) -> Parts:
-    values: list[Any] = ["a", [], [[]], [["a"]], [["a"], "b"], ["a", ["b"]], [["a", "b"], ["c"]], [[[[[["a"]]]]]], {}]
-    document = {rng.choice(["instances", "inputs"]): rng.choice(values)}
-    return Parts([request(json.dumps(document).encode(), predict_path(model))])
-
-
-def wrong_types(rng: random.Random, model: str) -> Parts:
-    values: list[Any] = [
-        None,
-        True,
-        1,
-        1.5,
-        "",
-        "\0",
-        "\U0010ffff",
-        {"b64": "A"},
-        {"b64": 1},
-        {"text": 1},
-        {"x": "a"},
-        [],
-    ]
-    row = [rng.choice(values) for _ in range(rng.randrange(1, 4))]
-    document: dict[str, Any] = {rng.choice(["instances", "inputs", "examples", "x"]): rng.choice([row, *values])}
+        mutated[rng.randrange(len(mutated))] = rng.randrange(256)
+    row = [rng.choice(TYPES) for _ in range(rng.randrange(1, 4))]
+    typed: dict[str, Any] = {rng.choice([key, "examples", "x"]): rng.choice([row, *TYPES])}
     if rng.random() < 0.3:
-        document["signature_name"] = rng.choice(["", "x", 1, None, [], "align", "__saved_model_init_op"])
-    method = rng.choice(["predict", "predict", "classify", "regress"])
-    return Parts([request(json.dumps(document).encode(), f"/v1/models/{model}:{method}")])
-
-
-def odd_strings(rng: random.Random, model: str) -> Parts:
-    strings = [
-        b"\\ud800",
-        b"\\udc00\\ud800",
-        b"\xff\xfe",
-        b"\xed\xa0\x80",
-        b"\\u0000",
-        b"\x00",
-        b"\\x",
-        b"a" * 70_000,
-        b"a b " * 9000,
-    ]
-    body = b'{"instances": ["' + b"".join(rng.choices(strings, k=rng.randrange(1, 3))) + b'"]}'
-    return Parts([request(body, predict_path(model))])
-
-
-def large_batches(rng: random.Random, model: str) -> Parts:
-    rows = rng.choice([257, 10_000, 500_000])
-    return Parts([request(b'{"instances": [' + b'"",' * rows + b'""]}', predict_path(model))])
-
-
-def equal_keys(rng: random.Random, model: str) -> Parts:
-    body = b'{"inputs": 1, "inputs": ["a"], "instances": [{"text": "a", "text": 1}], "instances": 2}'
-    return Parts([request(body[: rng.choice([len(body), 36])], predict_path(model))])
-
-
-def packed(rng: random.Random, model: str) -> Parts:
-    whole = gzip.compress(bodies("serving_default", SENTENCES, 1)[0])
-    body = BOMB if rng.random() < 0.02 else rng.choice([whole[:-9], whole[:4], b"plain", whole + whole, b""])
-    return Parts([request(body, predict_path(model), "Content-Encoding: gzip")])
-
-
-def odd_paths(rng: random.Random, model: str) -> Parts:
-    names = [
-        "",
-        "%00",
-        "%ff",
-        "%2e%2e%2f",
-        "a" * 60_000,
-        "%",
-        "..",
-        f"{model}/versions/{'9' * 30}",
-        f"{model}/labels/%ff",
-    ]
-    ends = ["", ":predict", "/metadata", ":classify", "/", "?a=1", "#a", ":Predict", "/versions/1:predict"]
-    path = f"/v1/models/{rng.choice(names)}{rng.choice(ends)}"
-    return Parts(
-        [request(b"{}", path, method=rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "X"]))]
+        typed["signature_name"] = rng.choice(["", "x", 1, None, [], "align", "__saved_model_init_op"])
+    depth, (opening, closing) = rng.choice([60, 64, 65, 1000, 200_000]), rng.choice(["[]", ('{"inputs":', "}")])
+    nested = opening * depth + "1" + closing * rng.choice([depth, 0])
+    digits = "9" * rng.choice([1, 19, 20, 400, 5000, 100_000])
+    number = rng.choice([digits, f"-{digits}", f"1e{digits}", f"1{digits}e-{digits}", "NaN", "-Infinity"])
+    equal = b'{"inputs": 1, "inputs": ["a"], "instances": [{"text": "a", "text": 1}], "instances": 2}'
+    body = rng.choice(
+        [
+            rng.randbytes(rng.randrange(3000)),
+            bytes(mutated),
+            valid[: rng.randrange(len(valid))],
+            f'{{"instances": {nested}}}'.encode(),
+            f'{{"{key}": [{number}]}}'.encode(),
+            json.dumps({key: rng.choice(SHAPES)}).encode(),
+            json.dumps(typed).encode(),
+            b'{"instances": ["' + b"".join(rng.choices(STRINGS, k=rng.randrange(1, 3))) + b'"]}',
+            b'{"instances": [' + b'"",' * rng.choice([257, 10_000, 500_000]) + b'""]}',
+            equal[: rng.choice([len(equal), 36])],
+        ]
     )
-
-
-def odd_framing(rng: random.Random, model: str) -> Parts:
-    start = f"POST {predict_path(model)} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
-    frames = [
-        b"Content-Length: -1\r\n\r\n{}",
-        b"Content-Length: 99999999999999999999\r\n\r\n{}",
-        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-        b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}",
-        b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"Transfer-Encoding: gzip\r\n\r\n",
-        b"X: " + b"a" * 100_000 + b"\r\n\r\n",
-        b": \r\n\r\n",
+    packed = gzip.compress(valid)
+    gzipped = BOMB if rng.random() < 0.02 else rng.choice([packed[:-9], packed[:4], b"plain", packed + packed, b""])
+    names = ["", "%00", "%ff", "%2e%2e%2f", "a" * 60_000, "..", f"{model}/versions/{'9' * 30}", f"{model}/labels/%ff"]
+    ends = ["", ":predict", "/metadata", ":classify", "/", "?a=1", "#a", ":Predict", "/versions/1:predict"]
+    odd_path = f"/v1/models/{rng.choice(names)}{rng.choice(ends)}"
+    method = rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "X"])
+    start = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
+    whole = request(valid, path)
+    others = [
+        Parts([rng.randbytes(rng.randrange(1, 2000)) + b"\r\n\r\n"]),
+        Parts([request(gzipped, path, "Content-Encoding: gzip")]),
+        Parts([request(b"{}", odd_path, method=method)]),
+        Parts([start + rng.choice(FRAMES)], reads=False),
+        Parts([whole[: rng.randrange(len(whole) + 1)]], reads=False),
     ]
-    return Parts([start + rng.choice(frames)], reads=False)
+    return rng.choice([*others, *[Parts([request(body, path)])] * 2 * len(others)])
 
 
-def aborted(rng: random.Random, model: str) -> Parts:
-    whole = request(bodies("serving_default", SENTENCES, 1)[0], predict_path(model))
-    return Parts([whole[: rng.randrange(len(whole) + 1)]], reads=False)
-
-
-KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (
-    random_bytes,
-    random_body,
-    mutated_body,
-    truncated_json,
-    deep_nesting,
-    huge_numbers,
-    wrong_shapes,
-    wrong_types,
-    odd_strings,
-    large_batches,
-    equal_keys,
-    packed,
-    odd_paths,
-    odd_framing,
-    aborted,
-)
-
+SHAPES: list[Any] = ["a", [], [[]], [["a"]], [["a"], "b"], ["a", ["b"]], [["a", "b"], ["c"]], [[[[[["a"]]]]]], {}]
+TYPES: list[Any] = [None, True, 1, 1.5, "", "\0", "\U0010ffff", {"b64": "A"}, {"b64": 1}, {"text": 1}, {"x": "a"}, []]
+STRINGS = [
+    b"\\ud800",
+    b"\\udc00\\ud800",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"\\u0000",
+    b"\x00",
+    b"\\x",
+    b"a" * 70_000,
+    b"a b " * 9000,
+]
+FRAMES = [
+    b"Content-Length: -1\r\n\r\n{}",
+    b"Content-Length: 99999999999999999999\r\n\r\n{}",
+    b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}",
+    b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    b"Transfer-Encoding: gzip\r\n\r\n",
+    b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+    b": \r\n\r\n",
+]
+"""Endings of a request whose framing is wrong."""
 BOMB = gzip.compress(b" " * 150_000_000, 9)
 """A body of 150 kB that unpacks to 150 MB, more than ``--max-body-bytes`` allows."""
 
@@ -285,8 +204,7 @@ def post(target: Target, body: bytes, *headers: str) -> bytes:
 
 
 async def malformed(target: Target, rng: random.Random) -> str:
-    """Sends a malformed request: JSON, numbers, shapes, gzip, paths or framing, or disconnects early."""
-    return await send(target, rng.choice(KINDS)(rng, target.model))
+    return await send(target, malformed_request(rng, target.model))
 
 
 async def slow_headers(target: Target, rng: random.Random) -> str:

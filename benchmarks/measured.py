@@ -6,8 +6,9 @@
 
 The field "shown" of docs/measured/NAME.json is written between ``<!-- measured: NAME -->`` and ``<!-- end -->``, with
 command, machine and date. It is a list of paragraphs and tables. A table is a list of rows, which have a value for each
-column. ``NAME.FIELD`` inserts another field as it is: lines of output, or JSON on one line. If docs/measured/NAME.md
-exists, it is inserted instead, with its fields ``{FILE[...]}`` filled in from docs/measured/FILE.json.
+column. ``NAME.FIELD`` inserts another field as it is: lines of output, or JSON on one line. If the file
+docs/measured/NAME.template exists, it is inserted instead, with its fields ``{FILE[...]}`` filled in from
+docs/measured/FILE.json or docs/results/alignments/FILE.json.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import Any
 from nmt_keras.markdown import table
 
 DOCS = Path(__file__).parents[1] / "docs"
-MEASURED = DOCS / "measured"
+MEASURED, ALIGNMENTS = DOCS / "measured", DOCS / "results" / "alignments"
 GUIDES = ("own-corpus", "train-on-a-gpu", "wmt14")
 PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
+    ALIGNMENTS / "README.md",
     *(DOCS / f"{name}.md" for name in ("tutorial", "speed", "speed-history", *(f"guides/{name}" for name in GUIDES))),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
@@ -58,19 +60,20 @@ def _cell(value: Any, decimals: int) -> str:
 
 
 class Results(dict[str, Any]):
-    """Contents of the JSON files of a folder, by name, for ``str.format_map``."""
+    """Contents of the JSON files of a folder and of the alignments, by name, for ``str.format_map``."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
 
     def __missing__(self, name: str) -> Any:
-        return json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
+        path = self._folder / f"{name}.json"
+        return json.loads((path if path.exists() else ALIGNMENTS / path.name).read_text(encoding="utf-8"))
 
 
 def block(name: str, folder: Path = MEASURED) -> str:
-    """Returns the tables of docs/measured/NAME.json with command, machine and date, or the filled NAME.md."""
-    if (template := folder / f"{name}.md").exists():
+    """Returns the tables of docs/measured/NAME.json with command, machine and date, or the filled NAME.template."""
+    if (template := folder / f"{name}.template").exists():
         return template.read_text(encoding="utf-8").format_map(Results(folder))
     stem, _, field = name.partition(".")
     found = Results(folder)[stem]

@@ -1,14 +1,11 @@
-"""Measures the embedded server under load: its speed, and its stability during version changes.
+"""Measures latency and throughput of the embedded server under load.
 
-    python -m benchmarks.serve_load latency --model-dir saved_models --model spa-eng
-        Latency and sentences per second for 1, 8 and 32 clients, per signature. --url measures a running server
-        instead, such as TensorFlow Serving. --run runs/spa-eng compares two exports of a run, without and with
-        micro-batching.
-    python -m benchmarks.serve_load swap --model-dir saved_models --model spa-eng --seconds 600
-        Failed requests and memory of the server with 32 clients, while a new version is published twice.
+    python -m benchmarks.serve_load --model-dir saved_models --model spa-eng
+    python -m benchmarks.serve_load --run runs/spa-eng     two exports of a run, without and with micro-batching
+    python -m benchmarks.serve_load --url http://127.0.0.1:8501      a running server, such as TensorFlow Serving
 
-``benchmarks.attacks`` measures its robustness. Each command prints a JSON document with the machine, the date and the
-versions. The exit code is 1 if a request failed or memory grew.
+1, 8 and 32 clients send requests to each signature. ``benchmarks.attacks`` measures robustness. Prints JSON. The exit
+code is 1 if a request failed.
 """
 
 from __future__ import annotations
@@ -16,8 +13,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import tyro
@@ -199,12 +194,12 @@ def after(seconds: float) -> threading.Event:
     return event
 
 
-# Subcommands
+# The measurement
 
 
 @dataclass(frozen=True)
-class Latency:
-    """Measures latency and throughput."""
+class Settings:
+    """Options of the benchmark."""
 
     model_dir: Path = Path("saved_models")
     """Folder with NAME/VERSION/."""
@@ -328,93 +323,6 @@ def cell_of_percentiles(row: dict[str, Any]) -> str:
     return " / ".join(f"{row.get(f'p{percent}_ms', 0):.0f}" for percent in (50, 95, 99))
 
 
-@dataclass(frozen=True)
-class Swap:
-    """Publishes new versions under load."""
-
-    model_dir: Path = Path("saved_models")
-    """Folder with NAME/VERSION/. A copy is served, so the folder does not change."""
-    model: str = "spa-eng"
-    """Name of the model."""
-    signature: str = "serving_default"
-    """Signature to request."""
-    seconds: float = 600.0
-    """Seconds of load."""
-    clients: int = 32
-    """Number of concurrent clients."""
-    publications: int = 2
-    """Number of new versions, evenly spaced."""
-    tolerance: float = 0.1
-    """Allowed relative growth of memory, from the tenth of the time before the first publication to the last tenth."""
-
-    def measure(self) -> Report:
-        """Measures failed requests, and the server's memory every second."""
-        with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
-            models = Path(scratch)
-            version = max(int(path.name) for path in (self.model_dir / self.model).iterdir() if path.name.isdecimal())
-            shutil.copytree(self.model_dir / self.model / str(version), models / self.model / "1")
-            with started(models) as server:
-                return self._report(server, models / self.model)
-
-    def _report(self, server: Server, folder: Path) -> Report:
-        stop = after(self.seconds)
-        memory: list[float] = []
-        watcher = threading.Thread(target=self._watch, args=(server, folder, stop, memory))
-        watcher.start()
-        tally = drive(server, predict_path(self.model), bodies(self.signature, SENTENCES, 1), self.clients, stop)
-        watcher.join()
-        connection = server.connect()
-        connection.request("GET", f"/v1/models/{self.model}")
-        states = {
-            status["version"]: status["state"]
-            for status in json.loads(connection.getresponse().read())["model_version_status"]
-        }
-        connection.close()
-        expected = {str(n + 1): "AVAILABLE" if n == self.publications else "END" for n in range(self.publications + 1)}
-        settled = statistics.median(self._tenth(memory, 1.0 / (self.publications + 1) - 0.11))
-        at_the_end = statistics.median(memory[-max(1, len(memory) // 10) :])
-        result = {
-            "seconds": self.seconds,
-            "clients": self.clients,
-            "requests": len(tally.seconds),
-            "failures": dict(tally.failures),
-            **percentiles(tally.seconds),
-            "versions": states,
-            "megabytes_before_first_publication": round(settled, 1),
-            "megabytes_at_the_end": round(at_the_end, 1),
-            "megabytes_at_most": round(max(memory), 1),
-        }
-        broken = [f"failed: {tally.failures}"] if tally.failures else []
-        if states != expected:
-            broken.append(f"versions: expected {expected}, received {states}")
-        if at_the_end > settled * (1 + self.tolerance):
-            broken.append(f"memory grew from {settled:.0f} to {at_the_end:.0f} MB")
-        told = (
-            f"{self.clients} clients sent {len(tally.seconds):,} requests in {self.seconds:.0f} s, while "
-            f"{len(states) - 1} new versions were published: {sum(tally.failures.values())} requests failed. Memory: "
-            f"{settled:.1f} MB before the first publication, {at_the_end:.1f} MB in the last tenth of the time, at "
-            f"most {max(memory):.1f} MB."
-        )
-        return Report(result, broken, (told,))
-
-    def _watch(self, server: Server, folder: Path, stop: threading.Event, memory: list[float]) -> None:
-        """Records the memory every second, and publishes the new versions."""
-        began, published = time.monotonic(), 0
-        while not stop.wait(min(1.0, self.seconds / 50)):
-            memory.append(server.resident_megabytes())
-            due = self.seconds * (published + 1) / (self.publications + 1)
-            if published < self.publications and time.monotonic() - began >= due:
-                published += 1
-                shutil.copytree(folder / "1", folder / "partial")
-                os.rename(folder / "partial", folder / str(published + 1))
-
-    @staticmethod
-    def _tenth(memory: list[float], share: float) -> list[float]:
-        """Returns a tenth of the measurements, starting at ``share`` of them."""
-        first = min(int(len(memory) * share), len(memory) - 1)
-        return memory[first : first + max(1, len(memory) // 10)]
-
-
 # Reports
 
 
@@ -437,12 +345,9 @@ PACKAGES = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11")
 """Packages whose versions are reported."""
 
 
-Commands = Annotated[Latency, tyro.conf.subcommand("latency")] | Annotated[Swap, tyro.conf.subcommand("swap")]
-
-
 def main() -> None:
     """Reads the command line, measures and prints the result."""
-    options: Latency | Swap = tyro.cli(Commands, prog="python -m benchmarks.serve_load", description=__doc__)
+    options = tyro.cli(Settings, prog="python -m benchmarks.serve_load", description=__doc__)
     before = machine(PACKAGES)
     options.measure().print(before)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures training speed in target tokens per second, compared with OpenNMT-py and Joey NMT on a matched model.
+"""Measures training speed in target tokens per second, compared with OpenNMT-py on a matched model.
 
     benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
     PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   writes their corpus
     python -m benchmarks.train_speed --venv PEERS --work WORK
     python -m benchmarks.train_speed --venv PEERS --work WORK --units 512 --batch 128
     python -m benchmarks.train_speed --venv PEERS --work WORK --earlier first.json      adds a round to the first
-    python -m benchmarks.train_speed --work WORK --peers --flagship      only rnnsearch-small, with and without XLA
+    python -m benchmarks.train_speed --work WORK                                        without OpenNMT-py
 
 The matched model translates Spanish to English with vocabularies of 5,000 words. It has embeddings of 256, a
 bidirectional GRU layer of units / 2 per direction, additive attention, a GRU decoder layer with input feeding, and
@@ -49,16 +49,11 @@ MAX_TOKENS = 50
 NAMES = {
     "matched": "nmt_keras",
     "matched-bfloat16": "nmt_keras, bfloat16",
-    "flagship": "nmt_keras, rnnsearch-small",
-    "flagship-bfloat16": "nmt_keras, rnnsearch-small, bfloat16",
-    "plain": "nmt_keras, without XLA",
     "onmt": "OpenNMT-py 3.5.1",
-    "joey": "Joey NMT 2.3.0",
 }
 """Names of the systems in the documentation."""
 
-Peer = Literal["onmt", "joey"]
-Own = Literal["matched", "matched-bfloat16", "flagship", "flagship-bfloat16", "plain"]
+Own = Literal["matched", "matched-bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -68,16 +63,12 @@ class Settings:
     work: Path
     """Folder written by ``peers.py prepare``."""
     venv: Path | None = None
-    """Environment created by ``setup_peers.sh``. Required for peers."""
-    peers: tuple[Peer, ...] = ("onmt", "joey")
-    """Toolkits to compare with. --peers without values selects none."""
+    """Environment created by ``setup_peers.sh``. None measures this package alone."""
     units: int = 256
     batch: int = 64
     steps: int = 200
     """Number of updates per repetition, at least 60. The first 40 are not counted."""
     repeats: int = 3
-    flagship: bool = False
-    """If True, measures the recipe rnnsearch-small with and without XLA instead of the matched model."""
     earlier: Path | None = None
     """Result of the same command, whose rounds precede the new one."""
     only: Own | None = None
@@ -89,17 +80,13 @@ def main(settings: Settings) -> None:
     if settings.only:
         print(json.dumps(measure(settings)))
         return
-    ours: tuple[Own, ...] = ("matched", "matched-bfloat16")
-    others: tuple[Own | Peer, ...] = settings.peers
-    if settings.flagship:
-        ours, others = ("flagship", "flagship-bfloat16"), ("plain", *others)
+    ours, others = ("matched", "matched-bfloat16"), ("onmt",) if settings.venv else ()
     rounds = earlier_rounds(settings.earlier, (*ours, *others)) if settings.earlier else []
     found: dict[str, list[dict[str, Any]]] = {}
     facts, began = machine(), ProcessorTime.now()
     for _ in range(settings.repeats):
         for name in (*ours, *others):
-            command = peer_command(settings, name) if name in settings.peers else own_command(settings, name)
-            found.setdefault(name, []).append(in_a_process(command))
+            found.setdefault(name, []).append(in_a_process(command_of(settings, name)))
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
     ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
     one = {"date": facts["date"], "stolen_percent": stolen_percent(began), "median": rates, "ratios": ratios}
@@ -155,34 +142,22 @@ def in_a_process(command: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def own_command(settings: Settings, name: str) -> list[str]:
-    """Returns the command for a repetition of this package."""
-    options = {"work": settings.work, "units": settings.units, "batch": settings.batch, "steps": settings.steps}
+def command_of(settings: Settings, name: str) -> list[str]:
+    """Returns the command for a repetition of a system."""
+    options: dict[str, Any] = {"units": settings.units, "batch": settings.batch, "steps": settings.steps}
+    if name == "onmt":
+        assert settings.venv is not None
+        command = [str(settings.venv / "bin" / "python"), str(Path(__file__).parent / "peers" / "peers.py"), "speed"]
+        options["venv"] = settings.venv
+    else:
+        command = [sys.executable, "-m", "benchmarks.train_speed"]
+        options["only"] = name
     given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
-    return [sys.executable, "-m", "benchmarks.train_speed", *given, "--only", name]
-
-
-def peer_command(settings: Settings, peer: str) -> list[str]:
-    """Returns the command for a repetition of a peer."""
-    if settings.venv is None:
-        raise SystemExit(
-            "train_speed: --venv is missing. Create it with setup_peers.sh, or pass --peers without values."
-        )
-    script = Path(__file__).parent / "peers" / "peers.py"
-    options = {
-        "venv": settings.venv,
-        "work": settings.work,
-        "peer": peer,
-        "units": settings.units,
-        "batch": settings.batch,
-        "steps": settings.steps,
-    }
-    given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
-    return [str(settings.venv / "bin" / "python"), str(script), "speed", *given]
+    return [*command, "--work", str(settings.work), *given]
 
 
 def matched(units: int, batch: int) -> Recipe:
-    """Returns the recipe of the model that all three toolkits can train."""
+    """Returns the recipe of the model that both toolkits can train."""
     model = ModelConfig(
         embedding_size=256,
         encoder=EncoderConfig(cell="gru-reset-after", units=units // 2),
@@ -217,16 +192,14 @@ def measure(settings: Settings) -> dict[str, Any]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
-    from nmt_keras.recipes import find_recipe
     from nmt_keras.training.compiling import compile_and_time
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.updater import Updater
 
-    kind, _, how = str(settings.only).partition("-")
-    recipe = matched(settings.units, settings.batch) if kind == "matched" else find_recipe("rnnsearch-small")
-    precision: Literal["bfloat16-products", "float32"] = "bfloat16-products" if how == "bfloat16" else "float32"
-    xla = False if kind == "plain" else None
-    recipe = replace(recipe, train=replace(recipe.train, precision=precision, xla=xla))
+    precision: Literal["bfloat16-products", "float32"]
+    precision = "bfloat16-products" if settings.only == "matched-bfloat16" else "float32"
+    recipe = matched(settings.units, settings.batch)
+    recipe = replace(recipe, train=replace(recipe.train, precision=precision))
     tf.keras.utils.set_random_seed(1)
     batches, sizes = read_batches(settings.work, recipe)
     updater = Updater(build_for_training(recipe, *sizes), recipe.train)

@@ -21,7 +21,7 @@ MEASUREMENTS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorte
 def test_the_command_of_a_measurement_parses(name):
     _, _, module, *options = shlex.split(MEASUREMENTS[name]["command"])
     benchmark = importlib.import_module(module)
-    tyro.cli(getattr(benchmark, "Settings", None) or benchmark.Commands, args=options)
+    tyro.cli(benchmark.Settings, args=options)
 
 
 @pytest.mark.parametrize("plan", [*PLANS.values(), *(each["plan"] for each in MEASUREMENTS.values() if "plan" in each)])

@@ -45,7 +45,7 @@ def test_only_the_text_between_the_marks_is_replaced_and_paths_of_the_machine_ar
 
 def test_a_field_and_a_template_are_inserted(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(FOUND))
-    (tmp_path / "y.md").write_text("{x[cores]} cores, {x[shown][1][0][tokens/s][0]:,}\n")
+    (tmp_path / "y.template").write_text("{x[cores]} cores, {x[shown][1][0][tokens/s][0]:,}\n")
     page = "<!-- measured: {} -->\n<!-- end -->"
     assert written(page.format("x.said"), tmp_path).splitlines()[1:-1] == ["", "    one", "", "    two"]
     assert written(page.format("x.cores"), tmp_path).splitlines()[1:-1] == ["", "    2"]
