@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import tyro
 
-from benchmarks.machine import machine
+from benchmarks.machine import machine, print_result
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, words_of_tokens
 from nmt_keras.evaluation.gold import GoldPair, read_gold
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.records import AlignedPair
 
+SAMPLES = 1000
+"""Number of bootstrap samples."""
 ALIGNMENTS = Path(__file__).parents[1] / "docs" / "results" / "alignments"
 
 
@@ -67,14 +67,13 @@ def main(settings: Settings) -> None:
         pairs = [json_pair(line) for _, line in numbered_lines(path, "--weights", gold)]
         found[path.name] = weight_figures(all_word_weights(pairs, gold), gold)
     result = {
-        "command": shlex.join(["python", "-m", "benchmarks.alignment", *sys.argv[1:]]),
         "gold": Path(settings.gold).name,
         "pairs": len(gold),
         "sure": sum(len(pair.links.sure) for pair in gold),
         "possible": sum(len(pair.links.possible - pair.links.sure) for pair in gold),
         "systems": found,
     }
-    print(json.dumps({**before, **result}, indent=2))
+    print_result(before, result)
 
 
 def gold_pairs(name: str) -> list[GoldPair]:
@@ -115,21 +114,32 @@ def all_word_weights(aligned: Sequence[AlignedPair], gold: Sequence[GoldPair]) -
 
 
 def weight_figures(weights: Sequence[np.ndarray], gold: Sequence[GoldPair]) -> dict[str, Any]:
-    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word."""
+    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word.
+
+    The field "predicted" has the links of each pair in Pharaoh's format, END left out.
+    """
+    every = [hard_links(each[:, :-1], has_end=False) for each in weights]
     largest = np.concatenate([each[:-1].max(axis=1) for each in weights])
     return {
         **figures(list(map(hard_links, weights)), gold),
         "largest_weight": round(float(largest.mean()), 4),
-        "every_word_linked": figures([hard_links(each[:, :-1], has_end=False) for each in weights], gold),
+        "every_word_linked": figures(every, gold),
+        "predicted": [" ".join(f"{s}-{t}" for s, t in sorted(links)) for links in every],
     }
 
 
-def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[str, float]:
-    """Returns the error rate, precision, recall and number of links."""
+def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[str, Any]:
+    """Returns the error rate with its 95 % bootstrap interval over pairs, precision, recall and number of links."""
     from nmt_keras.evaluation.metrics import alignment_error
 
     error = alignment_error(found, [pair.links for pair in gold])
-    return {name: round(value, 4) for name, value in asdict(error).items()} | {"links": sum(map(len, found))}
+    sure = [[len(pair.links.sure), len(links & pair.links.sure)] for links, pair in zip(found, gold, strict=True)]
+    possible = [[len(links), len(links & pair.links.possible)] for links, pair in zip(found, gold, strict=True)]
+    drawn = np.random.default_rng(1).multinomial(len(gold), np.full(len(gold), 1 / len(gold)), size=SAMPLES)
+    (s, in_sure), (a, in_possible) = (drawn @ np.array(sure)).T, (drawn @ np.array(possible)).T
+    low, high = np.percentile(1 - (in_sure + in_possible) / np.maximum(a + s, 1), [2.5, 97.5])
+    rounded = {name: round(value, 4) for name, value in asdict(error).items()}
+    return {**rounded, "interval": [round(float(low), 4), round(float(high), 4)], "links": sum(map(len, found))}
 
 
 def word_weights(aligned: AlignedPair, source: str, target: str) -> np.ndarray:

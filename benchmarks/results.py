@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from benchmarks.alignment import figures, gold_pairs, hard_links, run_weights
+from benchmarks.alignment import gold_pairs, run_weights, weight_figures
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe, TokenizerConfig, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
@@ -47,6 +47,8 @@ WINDOW = 3
 BEAM = 12
 LENGTHS = (5, 10, 15, 20, 25, 30, 40)
 """Upper limits of the bins of source lengths, in words. The last bin is open."""
+SHORT_LENGTHS = (5, 10, 15)
+"""Upper limits of the bins of the test set's source lengths, in words. The last bin is open."""
 FIGURE_3 = (
     "No creo que Tom sepa nadar.",
     "Mi hermana mayor trabaja en un hospital.",
@@ -474,49 +476,30 @@ def add_alignments(study: Study) -> None:
             write(path, found | {"alignment": alignment_of(Run(folder).translator(), study.corpus.name)})
 
 
-def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, float]:
-    """Returns error rate, precision and recall on the pairs of a corpus that have gold alignments.
+def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, Any]:
+    """Returns ``alignment.weight_figures`` of the pairs of a corpus that have gold alignments.
 
     The translator receives the sentences as written. The pairs in the file have spaces around punctuation marks.
     """
     gold = gold_pairs(corpus)
-    found = figures(list(map(hard_links, run_weights(translator, gold))), gold)
-    return {name: found[name] for name in ("error_rate", "precision", "recall")}
+    return weight_figures(run_weights(translator, gold), gold)
 
 
-def add_normalized(study: Study) -> None:
-    """Adds ``normalized`` to the results of systems whose target tokenizer ignores case or accents."""
-    for system in study.systems:
-        if not (system.target.lowercase or system.target.strip_accents):
-            continue
-        for path in (study.path(system, seed) for seed in study.seeds):
-            found = read_json(path)
-            if "normalized" not in found:
-                texts = path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
-                references = [pair.target for pair in study.pairs]
-                write(path, found | {"normalized": normalized(texts, references, system.target)})
+def write_lengths(study: Study) -> None:
+    """Writes the BLEU of each run by length of the source to lengths.json."""
+    from nmt_keras.evaluation.metrics import bleu, length_bins
 
-
-def normalized(texts: Sequence[str], references: Sequence[str], config: TokenizerConfig) -> dict[str, Any]:
-    """Returns BLEU of texts and references without the case and the accents that a tokenizer ignores.
-
-    The signature states the case. No signature of sacreBLEU states that accents are removed.
-    """
-    import tensorflow as tf
-    from sacrebleu.metrics import BLEU
-
-    from nmt_keras.text.word import word_keys
-
-    def simplified(sentences: Sequence[str]) -> list[str]:
-        return [key.decode() for key in word_keys(tf.constant(sentences), config).numpy()]
-
-    metric = BLEU(lowercase=config.lowercase, trg_lang="en")
-    score = metric.corpus_score(simplified(texts), [simplified(references)]).score
-    return {
-        "bleu": round(score, 2),
-        "signature": str(metric.get_signature()),
-        "strip_accents": config.strip_accents,
-    }
+    found = {}
+    for label, inside in length_bins([words(pair.source) for pair in study.pairs], SHORT_LENGTHS).items():
+        references = [study.pairs[i].target for i in inside]
+        scores: dict[str, list[float]] = {}
+        for system in study.systems:
+            for path in (study.path(system, seed) for seed in study.seeds):
+                texts = path.with_suffix(".txt").read_text("utf-8").split("\n")
+                score = bleu([texts[i] for i in inside], references).value
+                scores.setdefault(system.name, []).append(round(score, 2))
+        found[label] = {"sentences": len(inside), "bleu": scores}
+    write(study.folder / "lengths.json", found)
 
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
@@ -607,10 +590,10 @@ def run_group(group: Group, study: Study, jobs: int) -> None:
     if group.has_alignments:
         add_alignments(study)
     print(to_markdown(write_table(study)))
+    write_lengths(study)
     if group.by_length:
         add_by_length(study)
     add_combined(group, study)
-    add_normalized(study)
 
 
 def main(settings: Settings) -> None:

@@ -1,239 +1,311 @@
-"""Writes docs/results.md and its figures from the files in docs/results. All numbers come from these files.
+"""Writes docs/results.md and its figures from the template and the JSON files in docs/results.
 
-python -m benchmarks.results_page
+    python -m benchmarks.results_page
+
+The template, docs/results/results.template, contains the text. Its fields are filled in from the results:
+
+    {bleu[NAME]}, {aer[NAME]}, {millions[NAME]}  mean BLEU, alignment error rate and parameters of a system. A second
+                                         word names the group, if the system is in several; default: the most runs
+    {gain[A B]}, {loss[A B]}             mean BLEU of B minus that of A, and its negative
+    {welch[A B]}                         p-value of Welch's test of the BLEU of their runs
+    {runs[A]}, {by_seed[A B]}            BLEU of each run; that of B minus that of A for each seed
+    {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
+    {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
+    {longer[PART]}                       gain of RNNsearch-16 with four times as many updates, on a part of table 1
+    {bin[NAME PART LABEL]}               BLEU of a first seed by length, of figure 2
+    {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
+    {length_gain[GROUP A B LABEL]}, {length_p[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
+    {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
-from benchmarks import bahdanau_page, local_p_page, luong_page
-from benchmarks.results import RESULTS, VOCABULARY, WINDOW, Group, groups
+import numpy as np
+from scipy.stats import ttest_ind
+
+from benchmarks.measured import rows_table
+from benchmarks.results import COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, groups
+from nmt_keras.markdown import table
 from nmt_keras.plotting import (
+    Panel,
+    alignment_grid,
     bleu_by_length,
+    compare_training,
     save_figure,
     score_intervals,
 )
 
 Result = Mapping[str, Any]
 
-TITLES = {
-    "ladder": "The ladder of Luong, Pham, Manning 2015",
-    "sample": "Attention on the sample corpus",
-    "general-rate": "The general score with a lower learning rate",
-    "general-longer": "The general score with three times as many updates",
-    "bahdanau-8": "RNNencdec and RNNsearch, up to 8 words",
-    "bahdanau-16": "RNNencdec and RNNsearch, up to 16 words",
-    "bahdanau-16-longer": "RNNsearch, up to 16 words, four times as many updates",
-    "lecture": "The lecture's systems",
-    "tutorial": "The tutorial's system",
-    "sampling": "Teacher forcing, scheduled sampling and free running",
-    "units": "Words, subwords and characters",
-    "self-attention": "Recurrence and self-attention at equal size",
-    "order": "Additive attention before, within and after the update of the decoder's state",
-    "guided-alignment": "Attention trained with word alignments",
-    "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
-    "small-corpus": "30,000 training pairs",
-    "ensemble": "RNNsearch with replaced unknown words, and ensembles of it",
-    "rnnsearch-50-as-published": "RNNsearch with the paper's training",
-    "luong-feed-as-published": "Luong's input feeding with the paper's training",
+RUNGS = {
+    "luong-base": ("base", 11.3, 10.6),
+    "luong-reverse": ("+ source reversed", 12.6, 9.9),
+    "luong-dropout": ("+ dropout", 14.0, 8.1),
+    "luong-location": ("+ global attention (location)", 16.8, 7.3),
+    "luong-feed": ("+ input feeding", 18.1, 6.4),
+    "luong-local-p": ("local-p attention (general) + feeding", 19.0, 5.9),
+    "luong-replace": ("+ unknown words replaced (first seed)", 20.9, 5.9),
+    "luong-ensemble": ("+ ensemble (of 4, first seeds; paper: of 8)", 23.0, None),
 }
-"""Titles of the sections on groups, by group."""
-
-NOTES = {
-    "tutorial": """The tutorial's own pairs, the first 30,000 of the corpus. Its split keeps equal English sentences
-together. Of {test_pairs:,} test pairs, 311 have a Spanish sentence that is also in the training set. The pairs are
-shorter than those of the other groups, so the scores are not comparable. The checkpoint after {best_step:,} updates has
-the lowest validation loss and is scored.""",
-    "guided-alignment": """The alignments are the links between lower-case words that eflomal 2.0.0 found in both
-directions; see [Guided alignment](guides/guided-alignment.md). `attend-then-update` in the group above has the
-same training without them.""",
-    "self-attention": """`attend-then-update` is `rnnsearch-small` in the small setting. Neither system has
-dropout.""",
-    "order": """`attend-then-update` is `rnnsearch-small` in the small setting. The other orders change the decoder:
-`conditional` has a conditional GRU. `update-then-attend` has Luong's order, input feeding and attentional output layer,
-and half the learning rate.""",
-    "small-corpus": """The systems are `conditional-gru` with 4,000 subwords per side and a learning rate of 0.003. The
-second has dropout 0.3. The third also has recurrent dropout 0.2. The last two have 2,000 and 8,000 subwords
-instead. The recipe `small-corpus` has the options of the third, layer normalisation, and 17 epochs. The pairs are drawn
-at random from the training set.""",
-    "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
-pairs follow from a lexicon.""",
+"""System name, BLEU and perplexity in table 1 of Luong, Pham, Manning 2015 (WMT14 English-German), by run."""
+LADDER_LEGEND = {
+    "base": "no attention",
+    "reverse": "+ source reversed",
+    "dropout": "+ dropout",
+    "location": "+ location attention",
+    "feed": "+ input feeding",
+    **{name: f"{name} attention, input feeding" for name in ("dot", "general", "concat", "local-m", "local-p")},
 }
-"""Text below the tables of groups, with fields of the first run."""
-
-INTRODUCTION = """# Results
-
-This page compares the systems of the papers in one small setting, on the Spanish-English benchmark split.
-`python -m benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists
-the recipe, field and test of each equation.
-
-**Data.** 112,047 pairs for training, 3,502 for validation and 3,415 for testing, from Tatoeba through
-[manythings.org/anki](https://www.manythings.org/anki/). No sentence of the test set, and no other translation of one,
-is in the training set. The groups `tutorial` and `sample` have other pairs. The groups of Bahdanau et al. and the group
-of 30,000 pairs have other training pairs and the same test set.
-
-**Protocol.** Systems of one group have equal numbers of updates and the same training pairs. The learning rate of a
-system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss. Pilots have 0.5,
-1 and 2 times the base rate. The base rate is 0.006; it is 0.003 for `update-then-attend`, and 0.002 for the lecture's
-systems and self-attention. Groups without pilots say so. The checkpoint with the lowest validation loss is scored.
-[Compare attention variants](guides/compare-attention.md) describes the protocol.
-
-**Small setting.** The groups `as-published` have the papers' optimizers, initial weights and layers; all layer sizes
-are a quarter of the paper's. Their alignment error was not measured. All other groups differ from the papers:
-
-- narrower layers, and at most two of them
-- local attention with D = {window}, because sentences have 8 tokens on average instead of 25
-- {vocabulary:,} words per side; `characters` has characters, `subwords` {vocabulary:,} subwords, and variants of
-  `rnnsearch-small` 4,000 subwords; an unknown word is translated as UNK and counts as an error
-- Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
-  64, for short trainings
-- a loss per token instead of per sentence, and gradients of a norm of at most 1 (Luong et al.: 5)
-- pairs of up to 40 tokens (`characters`: 120) instead of 50 words, and greedy search
-- in local-p, the logit of the position is a [mean over the units](#local-p-sum-or-mean-over-the-units), not a sum
-
-**Tables.** Scores are sacreBLEU (`{bleu}`) and chrF (`{chrf}`) on raw, cased text, with 95 % intervals. If a system
-has several runs, which differ in their seeds, a row is their mean ± standard deviation, and the interval is from a
-bootstrap over sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided
-p-value of the difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. It
-understates the variation between seeds, so read the limits below before you quote it. If some rows are alternatives,
-not steps, the column "against" names the system that each row is compared with. Perplexity is per token of the
-reference, so systems with different tokens cannot be compared by it. An unknown word is one token, so neither can
-systems with vocabularies of different sizes. AER is the alignment error rate on [100 sentence
-pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments. A word
-that attends most to the end of the sentence has no link. AER has no interval.
-"""
-
+"""Names in the figure of the ladder, by rung."""
+PUBLISHED = {
+    "rnnencdec-8": ("RNNencdec-30", 13.93, 24.19),
+    "rnnsearch-8": ("RNNsearch-30", 21.50, 31.44),
+    "rnnencdec-16": ("RNNencdec-50", 17.82, 26.71),
+    "rnnsearch-16": ("RNNsearch-50", 26.75, 34.16),
+    "rnnsearch-16-longer": ("RNNsearch-50, trained longer", 28.45, 36.15),
+}
+"""Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
+MOSES = ("Moses", 33.30, 35.63)
+"""The phrase-based system of the same table."""
+LEGEND = {
+    "rnnencdec-8": "encoder-decoder, up to 8 words",
+    "rnnsearch-8": "with attention, up to 8 words",
+    "rnnencdec-16": "encoder-decoder, up to 16 words",
+    "rnnsearch-16": "with attention, up to 16 words",
+    "rnnsearch-16-longer": "with attention, up to 16 words, trained longer",
+}
+"""Names in figure 2, by run: model and length of its training pairs."""
+FEWEST = 20
+"""Smallest number of sentences of a point of figure 2. BLEU of fewer sentences is not reliable."""
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 """Signature of sacreBLEU, the same in all results."""
 CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
 """Signature of chrF, the same in all results."""
 
-PROSE = "findings.md"
-"""Name of the file with the findings, in the folder of the results."""
+
+@cache
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
-def first_runs(source: Path) -> dict[str, Result]:
-    """Returns the result of each system's first seed, by system. A system of several groups has that of the first."""
-    found: dict[str, Result] = {}
-    for name, group in groups().items():
-        for system in group.systems:
-            path = source / name / f"{system.name}-1.json"
-            if system.name not in found and path.exists():
-                found[system.name] = json.loads(path.read_text("utf-8"))
-    return found
+class Field:
+    """Function of the words of a template's field: ``{gain[A B]}`` is ``gain("A", "B")``."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __getitem__(self, words: str) -> Any:
+        return self._function(*words.split())
 
 
-def table_of(folder: Path) -> Result | None:
-    """Returns the table of the group with the folder ``folder``, or ``None`` if the group has no result."""
-    path = folder / "table.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+# Figures in the text
 
 
-def group_sections(source: Path, figures: Path) -> list[str]:
-    """Returns one section for each group with results in ``source``, and draws the figures into ``figures``."""
-    lines, found = [], first_runs(source)
-    for name, group in groups().items():
-        folder = source / name
-        if (protocol := table_of(folder)) is None:
-            continue
-        rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
-        run = json.loads((folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json").read_text("utf-8"))
-        pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
-        corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
-        corpus += " --alignments spa-eng.align" if group.guided else ""
-        seeds = " ".join(map(str, protocol["seeds"]))
-        told = [
-            f"{protocol['updates']:,} updates on {run['train_pairs']:,} pairs, {run['search']}; {pilots}. Command:",
+def system(name: str, group: str = "*") -> Result:
+    """Returns the row of a system in the table of a group, by default of that with the most runs of the system."""
+    tables = [read(path) for path in sorted(RESULTS.glob(f"{group}/table.json"))]
+    return max(
+        (row for one in tables for row in one["systems"] if row["name"] == name), key=lambda row: len(row["seeds"])
+    )
+
+
+def runs_of(name: str) -> list[Result]:
+    """Returns the results of a system's runs, in the order of their seeds."""
+    paths = sorted(RESULTS.glob(f"*/{name}-[0-9].json"))
+    return [read(path) for path in paths if path.parent == paths[0].parent]
+
+
+def run(name: str) -> Result:
+    """Returns the result of a run."""
+    result: Result = read(sorted(RESULTS.glob(f"*/{name}.json"))[0])
+    return result
+
+
+def bleus(name: str) -> list[float]:
+    return [one["bleu"] for one in runs_of(name)]
+
+
+def listed(values: Sequence[float]) -> str:
+    """Returns values with one decimal: "1.2, 3.4 and 5.6"."""
+    *others, last = [f"{value:.1f}" for value in values]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def gain(before: str, after: str) -> float:
+    return float(system(after)["bleu"]["mean"] - system(before)["bleu"]["mean"])
+
+
+def by_seed(before: str, after: str) -> list[float]:
+    return [b - a for a, b in zip(bleus(before), bleus(after), strict=True)]
+
+
+def welch(before: Sequence[float], after: Sequence[float]) -> str:
+    """Returns the p-value of Welch's test."""
+    p = float(ttest_ind(before, after, equal_var=False).pvalue)
+    return "Welch p < 0.001" if p < 0.001 else f"Welch p = {p:.3f}"
+
+
+def by_length(group: str, name: str, label: str) -> list[float]:
+    """Returns the BLEU of each run on the sentences of a length."""
+    scores: list[float] = read(RESULTS / group / "lengths.json")[label.replace("_", " ")]["bleu"][name]
+    return scores
+
+
+def bin_of(name: str, part: str, label: str) -> float:
+    """Returns a value of figure 2."""
+    return float(next(one["bleu"][0] for one in run(f"{name}-1")["by_length"][part] if one["label"] == label))
+
+
+def longer(part: str) -> float:
+    """Returns the gain of RNNsearch-16 with four times as many updates, on a part of table 1."""
+    few, many = (run(f"{name}-1")["table"][part]["all"] for name in ("rnnsearch-16", "rnnsearch-16-longer"))
+    return float(many - few)
+
+
+def quarter(found: Result) -> float:
+    """Returns the validation BLEU of a run after a quarter of its updates."""
+    return float(next(one["valid_bleu"] for one in found["validations"] if 4 * one["step"] >= found["steps"]))
+
+
+# Tables
+
+
+def group_section(folder: Path) -> str:
+    """Returns the table of the group in ``folder``, and the command that trains it."""
+    name, protocol = folder.name, read(folder / "table.json")
+    group = groups()[name]
+    rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
+    first = read(folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json")
+    pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
+    corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
+    corpus += " --alignments spa-eng.align" if group.guided else ""
+    seeds = " ".join(map(str, protocol["seeds"]))
+    return "\n".join(
+        [
+            *rows,
+            "",
+            f"{protocol['updates']:,} updates on {first['train_pairs']:,} pairs, {first['search']}; {pilots}. Command:",
             "",
             f"    python -m benchmarks.results {name}{corpus} --to runs/{name} --seeds {seeds}",
         ]
-        lines += [f"## {TITLES[name]}", "", *rows, "", *told, ""]
-        if name in NOTES:
-            lines += [NOTES[name].format(**run), ""]
-        if name == "ladder":
-            lines += [*luong_page.curves(found, figures), *luong_page.against_paper(folder)]
-        lines += [*_combined(group, folder), *_normalized(group, folder)]
-    return lines
+    )
 
 
-def _combined(group: Group, folder: Path) -> list[str]:
+def combined_section(folder: Path) -> str:
     """Returns the table of a group's combined systems, each after the runs that it is made of."""
     rows: dict[str, Result] = {}
-    for combined in group.combined:
-        for path in folder.glob(f"{combined.name}-*.json"):
-            result = json.loads(path.read_text("utf-8"))
-            paths = [path for run in result["runs"] if (path := folder / f"{run}.json").exists()]
-            members = {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
-            rows |= {**members, combined.name: result}
-    if not rows:
-        return []
-    lines = ["| run | BLEU | chrF | perplexity | unknown, % |", "|---|---|---|---|---|"]
+    for combined in groups()[folder.name].combined:
+        for path in sorted(folder.glob(f"{combined.name}-*.json")):
+            result = read(path)
+            members = (folder / f"{one}.json" for one in result["runs"])
+            rows |= {**{one.stem: read(one) for one in members if one.exists()}, combined.name: result}
+    cells = []
     for name, row in rows.items():
-        scores = " | ".join(
+        scores = [
             f"{row[score]:.2f} ({row[f'{score}_interval'][0]:.1f} to {row[f'{score}_interval'][1]:.1f})"
             for score in ("bleu", "chrf")
-        )
-        lines.append(f"| `{name}` | {scores} | {row['perplexity']:.2f} | {row['unknown']:.2f} |")
+        ]
+        cells.append([f"`{name}`", *scores, f"{row['perplexity']:.2f}", f"{row['unknown']:.2f}"])
     note = "Runs and the systems made of them. Unknown: share of the translations' tokens that are unknown words."
-    return [*lines, "", note, ""]
+    return f"{table(['run', 'BLEU', 'chrF', 'perplexity', 'unknown, %'], cells)}\n\n{note}"
 
 
-def _normalized(group: Group, folder: Path) -> list[str]:
-    """Returns the table of the runs that are also scored without case or accents."""
-    paths = sorted(path for system in group.systems for path in folder.glob(f"{system.name}-*.json"))
-    runs = {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
-    rows = {name: run for name, run in runs.items() if "normalized" in run}
-    if not rows:
-        return []
-    lines = ["| run | BLEU, raw text | BLEU, lower case without accents |", "|---|---|---|"]
-    lines += [f"| `{name}` | {run['bleu']:.2f} | {run['normalized']['bleu']:.2f} |" for name, run in rows.items()]
-    signatures = {(run["signature"], run["normalized"]["signature"]) for run in rows.values()}
-    lines.append("")
-    for raw, simple in sorted(signatures):
-        lines += [f"Raw text: `{raw}`. Lower case, accents removed from both sides: `{simple}`.", ""]
-    return lines
+def lengths_section(folder: Path) -> str:
+    """Returns the table of BLEU by length of the source, the mean and standard deviation over the runs."""
+    bins = read(folder / "lengths.json")
+    names = next(iter(bins.values()))["bleu"]
+    heads = ["system", *(f"{label} ({one['sentences']:,})" for label, one in bins.items())]
+    cells = [[name, *(_spread(one["bleu"][name], 1) for one in bins.values())] for name in names]
+    return f"{table(heads, cells)}\n\nIn parentheses: number of sentences."
 
 
-def error_rates(source: Path) -> list[str]:
-    """Returns the table of alignment error rates on Spanish-English, lowest first, ensembles included.
+def _spread(values: Sequence[float], digits: int) -> str:
+    return f"{fmean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def rungs_section(folder: Path) -> str:
+    """Returns the table of Luong's systems, with the paper's BLEU."""
+    here: dict[str, tuple[float, float]] = {}
+    made_of: dict[str, float] = {}
+    for row in read(folder / "table.json")["systems"]:
+        here[row["name"]] = row["bleu"]["mean"], row["perplexity"]["mean"]
+    for combined in COMBINED:
+        result = read(folder / f"{combined.name}-1.json")
+        here[combined.name] = result["bleu"], result["perplexity"]
+        if len(result["runs"]) == 1:
+            made_of[combined.name] = read(folder / f"{result['runs'][0]}.json")["bleu"]
+    cells, before, before_there = [], None, None
+    for name, (rung, there, perplexity_there) in RUNGS.items():
+        bleu, perplexity = here[name]
+        before = made_of.get(name, before)
+        gains = ["" if old is None else f"{new - old:+.1f}" for new, old in ((bleu, before), (there, before_there))]
+        published = "-" if perplexity_there is None else f"{perplexity_there:.1f}"
+        cells.append([rung, f"{bleu:.2f}", gains[0], f"{perplexity:.2f}", f"{there:.1f}", gains[1], published])
+        before, before_there = bleu, there
+    return table(["system", "BLEU", "gain", "perplexity", "paper's BLEU", "gain", "perplexity"], cells)
+
+
+def table_1(found: Mapping[str, Result]) -> str:
+    """Returns table 1 of Bahdanau et al. from the results of first seeds, with the paper's BLEU."""
+    parts = ("test", "long")
+    heads = [f"{part}, {column}" for part in parts for column in ("all", "no UNK", "perplexity")]
+    cells = []
+    for name in (name for name in PUBLISHED if name in found):
+        row = [f"`{name}`"]
+        for part in (found[name]["table"][part] for part in parts):
+            row += [f"{part['all']:.2f} ({part['pairs']:,})", f"{part['no_unk']:.2f} ({part['pairs_no_unk']:,})"]
+            row.append(f"{part['perplexity']:.2f}")
+        there, every, known = PUBLISHED[name]
+        cells.append([*row, there, f"{every:.2f}", f"{known:.2f}"])
+    there, every, known = MOSES
+    cells.append([*[""] * 7, there, f"{every:.2f}", f"{known:.2f}"])
+    return table(["model", *heads, "paper's model", "all", "no UNK"], cells)
+
+
+def error_rates(source: Path) -> str:
+    """Returns the table of alignment error rates, precision and recall on Spanish-English, lowest error first.
 
     A system of several groups has the row of the group with the most runs of it.
     """
-    rows: dict[str, tuple[float, str]] = {}
-    runs: dict[str, int] = {}
+    rows: dict[str, tuple[float, list[str]]] = {}
+    counts: dict[str, int] = {}
     for name, group in groups().items():
-        if group.corpus == "sample":
+        if group.corpus == "sample" or not (source / name / "table.json").exists():
             continue
-        for row in (table_of(source / name) or {"systems": []})["systems"]:
-            if (rate := row["error_rate"]) and len(row["seeds"]) > runs.get(row["name"], 0):
-                runs[row["name"]] = len(row["seeds"])
-                path = source / name / f"{row['name']}-{row['seeds'][0]}.json"
-                model = json.loads(path.read_text("utf-8"))["recipe"]["model"]
-                spread = "" if rate["deviation"] is None else f" ± {rate['deviation']:.3f}"
-                cells = f"{_attention(model)} | {rate['mean']:.3f}{spread} | {len(row['seeds'])}"
-                rows[row["name"]] = rate["mean"], f"`{row['name']}` | {cells}"
+        found = {
+            row["name"]: [read(source / name / f"{row['name']}-{seed}.json") for seed in row["seeds"]]
+            for row in read(source / name / "table.json")["systems"]
+        }
         for combined in group.combined:
             path = source / name / f"{combined.name}-1.json"
-            run: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"alignment": None}
-            if run["alignment"] and len(run["runs"]) > 1:
-                rate = run["alignment"]["error_rate"]
-                told = f"mean over {len(run['runs'])} runs"
-                rows[combined.name] = rate, f"`{combined.name}` | {told} | {rate:.3f} | 1"
-    if not rows:
-        return []
-    told = "Systems above, Spanish-English. [Gold alignments](results/alignments/README.md) has longer trainings."
-    lines = ["## Alignment error rates", "", told, "", "| system | attention | AER | runs |", "|---|---|---|---|"]
-    return [*lines, *(f"| {cells} |" for _, cells in sorted(rows.values())), ""]
+            if path.exists() and len(read(path)["runs"]) > 1:
+                found[combined.name] = [read(path)]
+        for one, runs in found.items():
+            measured = [each["alignment"] for each in runs if each["alignment"]]
+            if len(measured) > counts.get(one, 0):
+                counts[one] = len(measured)
+                figures = [
+                    _spread([each[figure] for each in measured], 3) for figure in ("error_rate", "precision", "recall")
+                ]
+                cells = [f"`{one}`", _attention(runs[0]), *figures, str(len(measured))]
+                rows[one] = fmean(each["error_rate"] for each in measured), cells
+    return table(
+        ["system", "attention", "AER", "precision", "recall", "runs"], (cells for _, cells in sorted(rows.values()))
+    )
 
 
-def _attention(model: Result) -> str:
-    """Returns the kind of attention of a model, in words."""
+def _attention(found: Result) -> str:
+    """Returns the kind of attention of a run, in words."""
+    if "recipe" not in found:
+        return f"mean over {len(found['runs'])} runs"
+    model = found["recipe"]["model"]
     attention = model["attention"]
     if model["decoder"]["order"] == "self-attention":
         return f"scaled dot, {model['decoder']['heads']} heads"
@@ -241,63 +313,85 @@ def _attention(model: Result) -> str:
     return f"{attention['kind']}{local}{', input feeding' if model['decoder']['input_feeding'] else ''}"
 
 
-def reports(folder: Path, figures: Path) -> None:
-    """Draws the example figures of the guide on evaluation from the file in ``folder``."""
-    if (path := folder / "hour.json").exists():
-        report = json.loads(path.read_text(encoding="utf-8"))
-        lengths = bleu_by_length(report["bins"], report["sentences"], report["bleu_by_length"])
-        save_figure(lengths, figures / "report-bleu-by-length.svg")
-        save_figure(score_intervals(report["scores"]), figures / "report-scores.svg")
-
-
-def findings(prose: Path) -> list[str]:
-    """Returns the section on findings: the text of ``prose`` without the expressions that check it."""
-    if not prose.exists():
-        return []
-    text = re.sub(r"\s*<!--.*?-->", "", prose.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return ["## Findings", "", text.strip(), ""]
-
-
-def circumstances(source: Path) -> list[str]:
+def versions(source: Path) -> str:
     """Returns the versions, cores and dates of the runs in ``source``."""
-    runs = [json.loads(path.read_text("utf-8")) for path in sorted(source.glob("*/*-*.json"))]
-    told = {
-        json.dumps(run["circumstances"], sort_keys=True)
-        for run in runs
-        if isinstance(run, dict) and "circumstances" in run
-    }
-    return [
-        "## Versions",
-        "",
-        *(f"- {', '.join(f'{name} {value}' for name, value in json.loads(one).items())}" for one in sorted(told)),
-        "",
+    found = [read(path) for path in sorted(source.glob("*/*-*.json"))]
+    told = {json.dumps(one["circumstances"], sort_keys=True) for one in found if "circumstances" in one}
+    lines = (", ".join(f"{name} {value}" for name, value in json.loads(one).items()) for one in sorted(told))
+    return "\n".join(f"- {line}" for line in lines)
+
+
+# Pictures
+
+
+def draw(found: Mapping[str, Result], folder: Path) -> None:
+    """Draws the figures into ``folder``, from the results of first seeds."""
+    ladder = {LADDER_LEGEND[name]: found[f"luong-{name}"]["validations"] for name in LADDER}
+    save_figure(compare_training(ladder), folder / "results-ladder.svg")
+    for part, file in (("test", "results-by-length.svg"), ("long", "results-by-length-long.svg")):
+        bins = found["rnnsearch-16"]["by_length"][part]
+        kept = [place for place, one in enumerate(bins) if one["sentences"] >= FEWEST]
+        systems = {title: [found[name]["by_length"][part][i]["bleu"] for i in kept] for name, title in LEGEND.items()}
+        figure = bleu_by_length([bins[i]["label"] for i in kept], [bins[i]["sentences"] for i in kept], systems)
+        save_figure(figure, folder / file)
+    panels = [
+        Panel(np.array(shown["alignment"]), shown["source"], shown["target"])
+        for shown in found["rnnsearch-16"]["alignments"]
     ]
+    save_figure(alignment_grid(panels, columns=2), folder / "results-alignments.png")
+    report = read(RESULTS / "reports" / "hour.json")  # the example figures of the guide on evaluation
+    lengths = bleu_by_length(report["bins"], report["sentences"], report["bleu_by_length"])
+    save_figure(lengths, folder / "report-bleu-by-length.svg")
+    save_figure(score_intervals(report["scores"]), folder / "report-scores.svg")
 
 
-def page(source: Path, figures: Path) -> str:
-    """Returns the page on the results in the folder ``source``, and draws its figures into the folder ``figures``."""
-    found = first_runs(source)
-    sections: Sequence[list[str]] = (
-        findings(source / PROSE),
-        group_sections(source, figures) or ["No system has been run.", ""],
-        bahdanau_page.table_1(found),
-        bahdanau_page.pictures(found, figures),
-        error_rates(source),
-        local_p_page.section(source / "diagnostics" / "local-p.json", figures),
-        circumstances(source),
-    )
-    reports(source / "reports", figures)
-    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, bleu=BLEU, chrf=CHRF)
-    return introduction + "\n" + "\n".join(line for section in sections for line in section)
+def page() -> str:
+    """Returns the page on the results."""
+    functions: dict[str, Callable[..., Any]] = {
+        "bleu": lambda *words: f"{system(*words)['bleu']['mean']:.1f}",
+        "aer": lambda *words: f"{system(*words)['error_rate']['mean']:.3f}",
+        "millions": lambda *words: f"{system(*words)['parameters'] / 1e6:.1f}",
+        "gain": lambda *names: f"{gain(*names):.1f}",
+        "loss": lambda *names: f"{-gain(*names):.1f}",
+        "welch": lambda *names: welch(*map(bleus, names)),
+        "runs": lambda name: listed(bleus(name)),
+        "by_seed": lambda *names: listed(by_seed(*names)),
+        "run": run,
+        "run_gain": lambda before, after: f"{run(after)['bleu'] - run(before)['bleu']:.1f}",
+        "quarter": lambda name: f"{quarter(run(f'{name}-1')):.1f}",
+        "bin": lambda *words: f"{bin_of(*words):.1f}",
+        "longer": lambda part: f"{longer(part):.1f}",
+        "length": lambda *words: f"{fmean(by_length(*words)):.1f}",
+        "length_gain": lambda group, before, after, label: (
+            f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
+        ),
+        "length_p": lambda group, before, after, label: welch(
+            by_length(group, before, label), by_length(group, after, label)
+        ),
+        "sentences": lambda group, label: read(RESULTS / group / "lengths.json")[label.replace("_", " ")]["sentences"],
+        "group": lambda name: group_section(RESULTS / name),
+        "combined": lambda name: combined_section(RESULTS / name),
+        "rungs": lambda name: rungs_section(RESULTS / name),
+        "lengths": lambda name: lengths_section(RESULTS / name),
+        "local_p": lambda name: rows_table(read(RESULTS / "diagnostics" / "local-p-tables.json")[name]),
+    }
+    values = {
+        "WINDOW": WINDOW,
+        "VOCABULARY": VOCABULARY,
+        "BLEU": BLEU,
+        "CHRF": CHRF,
+        "table_1": table_1({name: run(f"{name}-1") for name in PUBLISHED}),
+        "error_rates": error_rates(RESULTS),
+        "versions": versions(RESULTS),
+    }
+    fields = {name: Field(function) for name, function in functions.items()}
+    return (RESULTS / "results.template").read_text(encoding="utf-8").format_map({**fields, **values})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=RESULTS.parent / "results.md")
-    arguments = parser.parse_args()
-    arguments.page.write_text(page(arguments.results, arguments.page.parent), encoding="utf-8")
-    print(arguments.page)
+    (RESULTS.parent / "results.md").write_text(page(), encoding="utf-8")
+    first = (*PUBLISHED, *(f"luong-{name}" for name in LADDER))
+    draw({name: run(f"{name}-1") for name in first}, RESULTS.parent)
 
 
 if __name__ == "__main__":

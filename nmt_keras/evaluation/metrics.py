@@ -148,13 +148,13 @@ class SeedEstimate:
 
     mean: float  # 0 to 100
     deviation: float | None  # sample standard deviation over the runs; None for a single run
-    low: float  # 95 % bootstrap interval of the mean
+    low: float  # 95 % interval of the mean
     high: float
     p: float | None  # probability of a difference this large from the baseline by chance; None without a baseline
 
 
 class SeedEstimates(NamedTuple):
-    """Result of ``bootstrap_seeds``: estimates by system, in the given order."""
+    """Result of ``compare_runs``: estimates by system, in the given order."""
 
     bleu: dict[str, SeedEstimate]
     chrf: dict[str, SeedEstimate]
@@ -176,7 +176,11 @@ def all_baselines(systems: Sequence[str], baselines: Mapping[str, str | None]) -
     return {name: baselines.get(name, previous) for name, previous in zip(systems, [None, *systems], strict=False)}
 
 
-def bootstrap_seeds(
+FEWEST_RUNS = 3
+"""Minimum number of runs per system of intervals and p-values that are computed from the scores of the runs."""
+
+
+def compare_runs(
     systems: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
     language: str | None = None,
@@ -186,9 +190,11 @@ def bootstrap_seeds(
 ) -> SeedEstimates:
     """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against their baselines.
 
-    Each bootstrap sample draws sentences and runs with replacement. An interval therefore reflects the variation over
-    sentences and over seeds. With few runs, it understates the variation over seeds. In a sample, all systems have the
-    same sentences. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
+    If each system has at least ``FEWEST_RUNS`` runs, an interval is the t-interval of the mean of the runs, and p is
+    that of Welch's t-test over the runs (Welch 1947). With fewer runs, both are from a paired bootstrap: each sample
+    draws sentences and runs with replacement, and all systems have the same sentences.
+    This understates the variation over seeds. With one run per system, it is the paired bootstrap of ``bootstrap``,
+    but two-sided.
 
     Args:
         systems: Detokenised translations of each run, by system name.
@@ -234,15 +240,19 @@ def _over_seeds(
         draws: [samples, sentences] int. Number of times that each sentence is drawn.
         baselines: Baseline of each system, or ``None``.
     """
-    random = np.random.default_rng(_SEED)
     values: dict[str, list[float]] = {}  # of the runs of each system
-    means: dict[str, np.ndarray] = {}  # [samples] float: mean over the drawn runs of each system
+    sums: dict[str, list[np.ndarray]] = {}  # [sentences, statistics] of each run
     for name, runs in systems.items():
         # private, but sacreBLEU's own significance tests also use these statistics of sentences
-        sums = [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
-        values[name] = [_of_statistics(metric, each.sum(axis=0)) for each in sums]
-        drawn = np.array([[_of_statistics(metric, row) for row in draws @ each] for each in sums])  # [runs, samples]
-        runs_drawn = random.integers(len(runs), size=drawn.shape)
+        sums[name] = [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
+        values[name] = [_of_statistics(metric, each.sum(axis=0)) for each in sums[name]]
+    if min(map(len, systems.values())) >= FEWEST_RUNS:
+        return _of_runs(values, baselines)
+    random = np.random.default_rng(_SEED)
+    means: dict[str, np.ndarray] = {}  # [samples] float: mean over the drawn runs of each system
+    for name, each in sums.items():
+        drawn = np.array([[_of_statistics(metric, row) for row in draws @ one] for one in each])  # [runs, samples]
+        runs_drawn = random.integers(len(each), size=drawn.shape)
         means[name] = np.take_along_axis(drawn, runs_drawn, axis=0).mean(axis=0)
     found: dict[str, SeedEstimate] = {}
     for name, baseline in baselines.items():
@@ -254,6 +264,23 @@ def _over_seeds(
         deviation = float(np.std(values[name], ddof=1)) if len(values[name]) > 1 else None
         low, high = map(float, np.percentile(means[name], [2.5, 97.5]))
         found[name] = SeedEstimate(mean, deviation, low, high, p)
+    return found
+
+
+def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str | None]) -> dict[str, SeedEstimate]:
+    """Returns the estimates from the scores of the runs of each system: t-intervals, and p of Welch's t-test."""
+    from scipy.stats import t, ttest_ind
+
+    found = {}
+    for name, baseline in baselines.items():
+        scores, p = values[name], None
+        mean, deviation = float(np.mean(scores)), float(np.std(scores, ddof=1))
+        half = float(t.ppf(0.975, len(scores) - 1)) * deviation / len(scores) ** 0.5
+        if baseline is not None:
+            varied = max(map(np.ptp, (scores, values[baseline]))) > 0  # else the statistic is 0 / 0 or infinite
+            welch = ttest_ind(scores, values[baseline], equal_var=False) if varied else None
+            p = float(welch.pvalue) if welch else float(scores[0] == values[baseline][0])
+        found[name] = SeedEstimate(mean, deviation, mean - half, mean + half, p)
     return found
 
 

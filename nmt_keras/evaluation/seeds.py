@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
-from nmt_keras.evaluation.metrics import SeedEstimate, all_baselines, bootstrap, bootstrap_seeds
+from nmt_keras.evaluation.metrics import FEWEST_RUNS, SeedEstimate, all_baselines, bootstrap, compare_runs
 from nmt_keras.evaluation.report import evaluate, gold_error
 from nmt_keras.markdown import escaped, table
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -129,11 +129,11 @@ def summarise(
         tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
 
     Raises:
-        ValueError: as in ``metrics.bootstrap_seeds``.
+        ValueError: as in ``metrics.compare_runs``.
     """
     compared = all_baselines(list(systems), baselines)
     texts = {name: [run.translations for run in runs] for name, runs in systems.items()}
-    scores = bootstrap_seeds(texts, references, language, baselines=baselines, tokenizer=tokenizer)
+    scores = compare_runs(texts, references, language, baselines=baselines, tokenizer=tokenizer)
     found = []
     for name, runs in systems.items():
         figures = [run.figures for run in runs]
@@ -184,10 +184,12 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
     one_run = all(len(one.seeds) == 1 for one in systems)
     shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
     drawn = "sentences; the variation between seeds is not included" if one_run else "sentences and runs"
+    tested = all(len(one.seeds) >= FEWEST_RUNS for one in systems)
+    source = "the scores of the runs, by t-interval and Welch's test" if tested else f"a paired bootstrap over {drawn}"
     baseline = "the system in the column against" if against else "the row above"
     told = (
-        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}, at least 0.001. "
-        f"Both are from a paired bootstrap over {drawn}."
+        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}. Both are from "
+        f"{source}."
     )
     return f"{table(heads, rows)}\n\n{told}\n"
 
@@ -203,4 +205,4 @@ def _plus_minus(figure: Spread | SeedEstimate, digits: int) -> str:
 
 def _estimate(score: SeedEstimate) -> tuple[str, str]:
     value = f"{_plus_minus(score, 2)} ({score.low:.1f} to {score.high:.1f})"
-    return value, "" if score.p is None else f"{score.p:.3f}"
+    return value, "" if score.p is None else f"{score.p:.3f}" if score.p >= 0.001 else "< 0.001"

@@ -92,7 +92,8 @@ LECTURE_BIDIRECTIONAL = _on(
         decoder=replace(LECTURE_DEEP.model.decoder, initial_state="both"),
     ),
 )
-"""Extension 4: a bidirectional encoder."""
+"""Extension 4: a bidirectional encoder. Two more things change with it: c has the last states of both directions, and
+the decoder's initial state is computed from both."""
 
 LECTURE_REVERSED = _on(
     LECTURE_DEEP,

@@ -14,7 +14,10 @@ Differences:
 
 - corrections: padding gets no attention, U_a h is computed once per sentence, and v_a starts at 0
 - initial weights of Bahdanau et al.: N(0, 0.01^2), orthogonal recurrent matrices
-- sizes, vocabulary and training are this package's choice
+- the attention score has no bias
+- every decoder input is the reference's token; there, with probability 0.5, it is the model's own
+- Adam's rate warms up and falls; there, it is constant
+- sizes and vocabulary are this package's choice
 """
 
 from __future__ import annotations

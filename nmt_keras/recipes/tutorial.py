@@ -9,7 +9,7 @@ As in the tutorial:
   the state
 - Adam with Keras's default settings, batches of 64, 10 epochs without early stopping
 - a loss per sentence, averaged over the batch
-- the first 30,000 pairs, 80 % of them for training
+- the first 30,000 pairs, 80 % of them for training; of the others, half are for validation and half for testing
 - a log row every 100 batches, a validation and a checkpoint every 2 epochs; the best and last checkpoints are kept
 
 Corrections:
@@ -23,7 +23,10 @@ Corrections:
 Differences:
 
 - initial recurrent matrices are orthogonal, not Glorot uniform
-- the attention score has no biases
+- the attention score has no biases, and v_a is drawn from a normal distribution, not Glorot uniform
+- sources do not begin with START
+- word ids are ordered by count
+- batches have sentences of similar lengths
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from nmt_keras.evaluation.metrics import (
     alignment_error,
     bleu,
     bootstrap,
-    bootstrap_seeds,
     chrf,
+    compare_runs,
     exact_match,
     length_bins,
     require_tokenizer,
@@ -54,7 +54,7 @@ def test_texts_without_4_grams_are_scored_by_the_n_grams_that_occur():
     found = bootstrap({"right": short, "long": mixed}, short, samples=100)
     assert (found.bleu["right"].value, "eff:yes" in found.bleu_signature) == (pytest.approx(100.0), True)
     assert found.bleu["long"].value == pytest.approx(bleu(mixed, short).value)
-    assert bootstrap_seeds({"a": [short]}, short, samples=100).bleu["a"].mean == pytest.approx(100.0)
+    assert compare_runs({"a": [short]}, short, samples=100).bleu["a"].mean == pytest.approx(100.0)
 
 
 def test_signatures_name_case_tokens_references_and_version():
@@ -83,7 +83,7 @@ def test_canonically_equivalent_texts_are_equal():
     assert sentence_chrf(composed[0], decomposed[0]) == pytest.approx(100.0)
     found = bootstrap({"a": composed, "b": decomposed}, composed, samples=100)
     assert {name: estimate.value for name, estimate in found.bleu.items()} == pytest.approx({"a": 100.0, "b": 100.0})
-    seeds = bootstrap_seeds({"a": [composed, decomposed]}, decomposed, samples=100)
+    seeds = compare_runs({"a": [composed, decomposed]}, decomposed, samples=100)
     assert seeds.bleu["a"].mean == pytest.approx(100.0)
 
 
@@ -122,7 +122,7 @@ def test_the_tokenizer_of_bleu_can_be_chosen_as_for_text_that_is_already_tokenis
     assert bleu(tokenised, references).value > 0
     found = bleu(tokenised, references, "zh", "none")
     assert (found.value, "tok:none" in found.signature) == (0, True)
-    for estimates in (bootstrap, bootstrap_seeds):
+    for estimates in (bootstrap, compare_runs):
         systems = {"one": tokenised if estimates is bootstrap else [tokenised]}
         scores = estimates(systems, references, samples=3, tokenizer="none").bleu["one"]
         assert getattr(scores, "value", getattr(scores, "mean", None)) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.evaluation.gold import read_gold
-from nmt_keras.evaluation.metrics import bleu, bootstrap, bootstrap_seeds
+from nmt_keras.evaluation.metrics import bleu, bootstrap, compare_runs
 from nmt_keras.evaluation.seeds import RunResult, run_figures, summarise, to_markdown
 from nmt_keras.translation.word_alignment import align_words, links
 
@@ -23,17 +23,33 @@ def worse(share, seed=0):
 
 def test_a_system_s_score_is_the_mean_of_its_runs_with_their_standard_deviation():
     runs = [worse(0.2, 1), worse(0.3, 2), worse(0.4, 3)]
-    found = bootstrap_seeds({"a": runs}, REFERENCES).bleu["a"]
+    found = compare_runs({"a": runs}, REFERENCES).bleu["a"]
     values = [bleu(run, REFERENCES).value for run in runs]
     assert found.mean == pytest.approx(np.mean(values))
     assert found.deviation == pytest.approx(np.std(values, ddof=1))
-    assert found.low < found.mean < found.high
+    half = 4.302653 * found.deviation / math.sqrt(3)  # Student's t with 2 degrees of freedom, 97.5 %
+    assert (found.low, found.high) == pytest.approx((found.mean - half, found.mean + half))
     assert found.p is None
+
+
+def test_with_three_runs_p_is_that_of_welch_s_test_over_the_runs():
+    one, other = (
+        [worse(share, seed) for seed, share in enumerate(shares)] for shares in ((0.2, 0.3, 0.5), (0.5, 0.5, 0.6))
+    )
+    found = compare_runs({"one": one, "other": other}, REFERENCES).bleu["other"]
+    first, second = ([bleu(run, REFERENCES).value for run in runs] for runs in (one, other))
+    squares = [np.var(values, ddof=1) / 3 for values in (first, second)]
+    degrees = sum(squares) ** 2 / sum(square**2 / 2 for square in squares)
+    statistic = abs(np.mean(first) - np.mean(second)) / math.sqrt(sum(squares))
+    draws = np.abs(np.random.default_rng(1).standard_t(degrees, 400_000))
+    assert found.p == pytest.approx((draws >= statistic).mean(), abs=0.003)
+    same = compare_runs({"one": [REFERENCES] * 3, "other": [REFERENCES] * 3}, REFERENCES).bleu["other"]
+    assert (same.low, same.high, same.p) == (same.mean, same.mean, 1.0)
 
 
 def test_one_run_per_system_is_the_paired_bootstrap_on_both_sides():
     systems = {"a": worse(0.45, 1), "b": worse(0.22, 2)}
-    here = bootstrap_seeds({name: [run] for name, run in systems.items()}, REFERENCES)
+    here = compare_runs({name: [run] for name, run in systems.items()}, REFERENCES)
     there = bootstrap(systems, REFERENCES)
     for metric in ("bleu", "chrf"):
         one, other = getattr(here, metric)["b"], getattr(there, metric)["b"]
@@ -45,7 +61,7 @@ def test_one_run_per_system_is_the_paired_bootstrap_on_both_sides():
 
 def test_each_system_is_compared_with_the_one_before():
     good, bad = [worse(0.02, seed) for seed in (1, 2)], [worse(0.6, seed) for seed in (3, 4)]
-    found = bootstrap_seeds({"bad": bad, "good": good, "again": good}, REFERENCES)
+    found = compare_runs({"bad": bad, "good": good, "again": good}, REFERENCES)
     for scores in (found.bleu, found.chrf):
         assert scores["good"].p == pytest.approx(1 / 1001)
         assert scores["again"].p == 1.0
@@ -54,9 +70,9 @@ def test_each_system_is_compared_with_the_one_before():
 def test_a_named_baseline_gives_the_p_of_a_table_of_these_two_systems():
     first, other, last = ([worse(share, seed)] for share, seed in ((0.45, 1), (0.7, 2), (0.28, 3)))
     systems = {"first": first, "other": other, "last": last}
-    found = bootstrap_seeds(systems, REFERENCES, baselines={"last": "first"})
-    alone = bootstrap_seeds({"first": first, "last": last}, REFERENCES)
-    above = bootstrap_seeds(systems, REFERENCES)
+    found = compare_runs(systems, REFERENCES, baselines={"last": "first"})
+    alone = compare_runs({"first": first, "last": last}, REFERENCES)
+    above = compare_runs(systems, REFERENCES)
     for metric in ("bleu", "chrf"):
         here, two, default = (getattr(estimates, metric) for estimates in (found, alone, above))
         assert here["last"] == two["last"]
@@ -67,19 +83,19 @@ def test_a_named_baseline_gives_the_p_of_a_table_of_these_two_systems():
 @pytest.mark.parametrize("baselines", [{"b": "c"}, {"c": "a"}, {"b": "b"}, {"c": None}])
 def test_a_baseline_is_another_system_of_the_table(baselines):
     with pytest.raises(ValueError, match=r"baselines: expected two different systems of a, b, received \{'[bc]': "):
-        bootstrap_seeds({"a": [REFERENCES], "b": [REFERENCES]}, REFERENCES, baselines=baselines)
+        compare_runs({"a": [REFERENCES], "b": [REFERENCES]}, REFERENCES, baselines=baselines)
 
 
 def test_a_difference_within_the_variation_of_the_seeds_is_not_significant():
     """With one run per system, only the variation of the sentences counts, and p is small."""
     one, other = [worse(0.1, 1), worse(0.5, 2)], [worse(0.15, 3), worse(0.6, 4)]
-    assert bootstrap_seeds({"a": one, "b": other}, REFERENCES).bleu["b"].p > 0.1
-    assert bootstrap_seeds({"a": one[:1], "b": other[1:]}, REFERENCES).bleu["b"].p < 0.01
+    assert compare_runs({"a": one, "b": other}, REFERENCES).bleu["b"].p > 0.1
+    assert compare_runs({"a": one[:1], "b": other[1:]}, REFERENCES).bleu["b"].p < 0.01
 
 
 def test_a_system_without_runs_is_refused():
     with pytest.raises(ValueError, match="systems"):
-        bootstrap_seeds({"a": []}, REFERENCES)
+        compare_runs({"a": []}, REFERENCES)
 
 
 def result(texts, seed, perplexity, error=None):

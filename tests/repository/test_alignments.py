@@ -101,6 +101,7 @@ def test_a_run_and_the_links_of_another_system_are_measured(run_folder, tmp_path
         "error_rate": pytest.approx(1 - (4 + 4) / (5 + 4), abs=1e-4),
         "precision": 0.8,
         "recall": 1.0,
+        "interval": [pytest.approx(0.0, abs=1e-4), pytest.approx(0.25, abs=1e-4)],
         "links": 5,
     }
     assert found["systems"]["other.jsonl"] == {

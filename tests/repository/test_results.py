@@ -1,4 +1,4 @@
-"""The results: the pairs for training and testing, the page of results, and its findings."""
+"""The results: the pairs for training and testing, and the page of results."""
 
 import json
 import re
@@ -8,9 +8,6 @@ from functools import partial
 
 import pytest
 
-from benchmarks.bahdanau_page import LEGEND, PUBLISHED
-from benchmarks.findings import LECTURE, PROSE, findings
-from benchmarks.luong_page import LADDER_LEGEND
 from benchmarks.results import (
     AS_PUBLISHED,
     LADDER,
@@ -24,14 +21,23 @@ from benchmarks.results import (
     groups,
     joined_up_to,
     long_pairs,
-    normalized,
     run_group,
     with_alignments,
     with_fields,
     words,
 )
-from benchmarks.results_page import TITLES, page
-from nmt_keras.config import TokenizerConfig
+from benchmarks.results_page import (
+    LADDER_LEGEND,
+    LEGEND,
+    PUBLISHED,
+    combined_section,
+    draw,
+    group_section,
+    lengths_section,
+    page,
+    run,
+    table_1,
+)
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.evaluation.metrics import all_baselines
@@ -104,15 +110,14 @@ def test_alternatives_are_compared_with_the_system_that_they_replace():
         name: all_baselines([system.name for system in group.systems], group.baselines)
         for name, group in groups().items()
     }
-    assert found["ladder"] == {
-        "luong-base": None,
-        "luong-reverse": "luong-base",
-        "luong-dropout": "luong-reverse",
-        "luong-location": "luong-dropout",
-        "luong-feed": "luong-location",
-        **dict.fromkeys(("luong-dot", "luong-general", "luong-concat", "luong-local-m", "luong-local-p"), "luong-feed"),
-    }
-    assert {(baseline, name) for name, baseline in found["lecture"].items() if baseline} == set(LECTURE)
+    assert [*found["lecture"].items()] == [
+        ("lecture-rnn", None),
+        ("lecture-separate", "lecture-rnn"),
+        ("lecture-fed", "lecture-separate"),
+        ("lecture-deep", "lecture-fed"),
+        ("lecture-bidirectional", "lecture-deep"),
+        ("lecture-reversed", "lecture-deep"),
+    ]
     assert found["sampling"] == {"rnnsearch": None, "scheduled-sampling": "rnnsearch", "free-running": "rnnsearch"}
     assert found["units"] == {"rnnsearch": None, "subwords": "rnnsearch", "characters": "rnnsearch"}
     base = "attend-then-update"
@@ -210,7 +215,13 @@ def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypat
     found = dry_run(name, tmp_path / name, monkeypatch)
     assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
     assert {result["steps"] for result in found.values()} == {2}
-    assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units", "order", "small-corpus"))
+    written = group_section(tmp_path / name)
+    assert ("| against |" in written) == (name in ("sampling", "units", "order", "small-corpus"))
+    assert all(f"| {system.name} |" in written for system in groups()[name].systems)
+    lengths = json.loads((tmp_path / name / "lengths.json").read_text("utf-8"))
+    counts = {result["test_pairs"] for result in found.values()}
+    assert {sum(one["sentences"] for one in lengths.values())} == counts
+    assert lengths_section(tmp_path / name).count("\n| ") == 1 + len(found)
 
 
 @pytest.mark.slow
@@ -224,7 +235,7 @@ def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_word
     assert (together["search"], replaced["search"]) == ("greedy", "greedy, unknown words replaced")
     score = r"[\d.]+ \([\d.]+ to [\d.]+\)"
     row = rf"^\| `(\S+)` \| {score} \| {score} \| [\d.]+ \| ([\d.]+) \|$"
-    rows = re.findall(row, page(tmp_path, tmp_path), re.M)
+    rows = re.findall(row, combined_section(folder), re.M)
     assert dict(rows) == {
         "rnnsearch-1": f"{found['rnnsearch-1']['unknown']:.2f}",
         "rnnsearch-2": f"{found['rnnsearch-2']['unknown']:.2f}",
@@ -237,91 +248,46 @@ def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_word
 def test_table_1_and_figure_2_have_test_pairs_and_their_concatenations(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.results.long_pairs", partial(long_pairs, each=1))
     monkeypatch.setattr("benchmarks.results.has_unknown", lambda translator, pair: False)  # all have, in so few pairs
-    monkeypatch.setattr("benchmarks.bahdanau_page.FEWEST", 1)
     found = dry_run("bahdanau-16-longer", tmp_path / "bahdanau-16-longer", monkeypatch)["rnnsearch-16-longer-1"]
     assert (found["table"]["test"]["pairs"], found["table"]["long"]["pairs"]) == (found["test_pairs"], 5)
     assert found["table"]["test"]["perplexity"] == pytest.approx(found["perplexity"], abs=0.01)
     assert sum(each["sentences"] for each in found["by_length"]["long"]) == 5
-    written = page(tmp_path, tmp_path)
-    assert f"| {found['table']['long']['all']:.2f} (5) |" in written
-    assert all((tmp_path / f"results-by-length{part}.svg").exists() for part in ("", "-long"))
+    assert f"| {found['table']['long']['all']:.2f} (5) |" in table_1({"rnnsearch-16-longer": found})
 
 
-@pytest.mark.slow
-def test_the_tutorial_is_also_scored_without_case_and_accents(tmp_path, monkeypatch):
-    found = dry_run("tutorial", tmp_path / "tutorial", monkeypatch)["tutorial-1"]
-    assert "case:mixed" in found["signature"]
-    assert "case:lc" in found["normalized"]["signature"]
-    assert found["normalized"]["strip_accents"] is True
-    written = page(tmp_path, tmp_path)
-    assert f"| `tutorial-1` | {found['bleu']:.2f} | {found['normalized']['bleu']:.2f} |" in written
-    assert f"`{found['signature']}`" in written
-    assert f"`{found['normalized']['signature']}`" in written
+def test_the_page_holds_the_results_of_the_files():
+    assert page() == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
 
 
-def test_case_and_accents_of_both_sides_do_not_count_in_the_normalized_score():
-    config = TokenizerConfig("word", lowercase=True, strip_accents=True)
-    texts, references = ["el nino comio una pina roja ayer ."], ["El niño comió UNA piña roja ayer ."]
-    assert normalized(texts, references, config)["bleu"] == 100.0
-    assert normalized(references, texts, config)["bleu"] == 100.0
-    assert normalized(texts, references, replace(config, strip_accents=False))["bleu"] < 100.0
+def test_the_page_has_each_group():
+    template = (RESULTS / "results.template").read_text("utf-8")
+    assert all(f"{{group[{name}]}}" in template for name in groups())
 
 
-def test_the_page_holds_the_results_of_the_files(tmp_path):
-    written = page(RESULTS, tmp_path)
-    assert written == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
-    assert all((RESULTS.parent / path.name).exists() for path in tmp_path.iterdir())
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory):
+    """The folder of the page's figures, drawn anew."""
+    folder = tmp_path_factory.mktemp("figures")
+    draw({name: run(f"{name}-1") for name in (*PUBLISHED, *(f"luong-{rung}" for rung in LADDER))}, folder)
+    return folder
 
 
-def test_each_group_has_a_title():
-    assert set(TITLES) == set(groups())
-
-
-def test_the_figures_name_systems_not_runs(tmp_path):
-    page(RESULTS, tmp_path)
-    named = {path.stem: set(re.findall("<!-- (.*?) -->", path.read_text("utf-8"))) for path in tmp_path.glob("*.svg")}
+def test_the_figures_name_systems_not_runs(figures):
+    named = {path.stem: set(re.findall("<!-- (.*?) -->", path.read_text("utf-8"))) for path in figures.glob("*.svg")}
     assert set(LEGEND.values()) <= named["results-by-length"]
     assert set(LEGEND) == set(PUBLISHED)
     assert set(LADDER_LEGEND) == set(LADDER)
     systems = json.loads((RESULTS / "reports" / "hour.json").read_text("utf-8"))["bleu_by_length"]
     assert set(systems) <= named["report-scores"] & named["report-bleu-by-length"]
+    assert all((RESULTS.parent / path.name).exists() for path in figures.iterdir())
 
 
-def test_figure_2_leaves_out_lengths_of_few_sentences(tmp_path):
-    page(RESULTS, tmp_path)
-    labels = re.findall("<!-- (.*?) -->", (tmp_path / "results-by-length.svg").read_text("utf-8"))
+def test_figure_2_leaves_out_lengths_of_few_sentences(figures):
+    labels = re.findall("<!-- (.*?) -->", (figures / "results-by-length.svg").read_text("utf-8"))
     assert "16-20" in "".join(labels)  # 26 sentences
     assert "21-25" not in "".join(labels)  # 5 sentences
 
 
-def test_a_system_of_several_groups_has_the_alignment_error_of_the_most_runs(tmp_path):
-    rows = re.findall(r"^\| `rnnsearch` \| [^|]+\| [^|]+ \| (\d+) \|$", page(RESULTS, tmp_path), re.MULTILINE)
+def test_a_system_of_several_groups_has_the_alignment_error_of_the_most_runs():
+    rows = re.findall(r"^\| `rnnsearch` \| additive \| (?:[^|]+\| ){3}(\d+) \|$", page(), re.MULTILINE)
     assert rows == ["8"]
-
-
-def test_a_page_without_results_says_so_and_has_no_picture(tmp_path):
-    assert "No system has been run." in page(tmp_path / "none", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_every_finding_holds():
-    found = findings(PROSE.read_text("utf-8"))
-    assert found
-    assert [finding.text for finding in found if not finding.holds] == []
-
-
-@pytest.mark.parametrize(
-    ("item", "holds"),
-    [
-        ('- True. <!-- first("luong-feed").bleu > first("luong-base").bleu -->', True),
-        ('- False. <!-- first("luong-feed").bleu < first("luong-base").bleu -->', False),
-        ('- Significant. <!-- welch("luong-dropout", "luong-location") < 0.001 -->', True),
-        ('- Not. <!-- welch("luong-location", "luong-feed") > 0.05 > system("luong-feed").bleu.p -->', True),
-        ('- By seed. <!-- by_seed("luong-location", "luong-feed")[2] < 0 -->', True),
-        ('- No comparison. <!-- first("luong-feed").bleu -->', False),
-        ("- No expression.", False),
-    ],
-)
-def test_a_finding_holds_only_if_its_expression_is_true(item, holds):
-    (finding,) = findings(f"Introduction.\n\n{item}\n")
-    assert finding.holds is holds
