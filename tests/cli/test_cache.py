@@ -67,17 +67,6 @@ def test_another_machine_or_setting_has_another_folder(root, monkeypatch, change
     assert said == []
 
 
-def test_another_source_has_another_folder(root, monkeypatch, tmp_path):
-    folders = []
-    (tmp_path / "package").mkdir()
-    monkeypatch.setattr(nmt_keras, "__file__", str(tmp_path / "package" / "__init__.py"))
-    for source in ("x = 1", "x = 2"):
-        (tmp_path / "package" / "layer.py").write_text(source)
-        folders.append(used(monkeypatch)[0])
-    assert None not in folders
-    assert folders[0] != folders[1]
-
-
 @pytest.mark.parametrize("name", ["NMT_COMPILATION_CACHE", "TF_XLA_FLAGS"])
 def test_the_environment_switches_it_off_or_has_one_of_its_own(root, monkeypatch, name):
     monkeypatch.setenv(name, "off" if name == "NMT_COMPILATION_CACHE" else f"{FLAG}=/elsewhere")
@@ -138,23 +127,6 @@ def test_the_folders_used_longest_ago_are_removed(root, monkeypatch):
 def test_a_machine_with_a_gpu_driver_has_no_cache(root, monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "DRIVER", tmp_path)
     assert used(monkeypatch) == (None, [])
-
-
-def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatch):
-    said = []
-    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug")
-    folder = cache.use_compilation_cache(said.append)
-    (folder / "entry.pb").write_bytes(bytes(100))
-    monkeypatch.setenv("NMT_COMPILATION_CACHE", "")
-    monkeypatch.setattr(cache, "restart", lambda: None)
-    cache.restart_without(folder, "INTERNAL: wrong machine code", True, lambda _: None)
-    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug"
-    assert not (folder / "entry.pb").exists()
-    assert cache.use_compilation_cache(said.append) is None  # the command that is started again
-    assert said == []
-    monkeypatch.delenv("NMT_COMPILATION_CACHE")
-    assert cache.use_compilation_cache(said.append) is None  # a later command
-    assert str(folder) in said[0]
 
 
 @pytest.mark.parametrize(

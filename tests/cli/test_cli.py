@@ -30,11 +30,9 @@ from nmt_keras.config import Recipe, SearchConfig
 from nmt_keras.corpus import CorpusUnavailable
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.corpus.loading import sample_corpus
-from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.export import read_manifest
 from nmt_keras.recipes import RECIPES, train_command
 from nmt_keras.runs.directory import read_recipe, write_recipe
-from nmt_keras.runs.origin import write_origin
 from nmt_keras.translation.word_alignment import align_words, links, written_words
 from nmt_keras_serve import lines
 
@@ -206,15 +204,6 @@ def test_the_run_gives_the_defaults_of_options_and_the_runs_of_an_ensemble_do_no
     assert cli.parse(["evaluate", exported, "--ensemble", run]).search.beam_size == 1
 
 
-def test_a_run_gives_the_recipe_and_the_corpus_of_more_training(tmp_path):
-    recipe = replace(RECIPES["luong-base"], search=SearchConfig(beam_size=7))
-    write_recipe(tmp_path, recipe)
-    write_origin(tmp_path, CorpusOptions(("sample",)))
-    for named in (["--run", str(tmp_path)], [f"--run={tmp_path}"]):
-        command = cli.parse(["train", *named])
-        assert (command.chosen(), command.run, command.data.corpus) == (recipe, tmp_path, ("sample",))
-
-
 # Results
 
 
@@ -259,16 +248,6 @@ def test_n_best_lists_are_those_of_the_translator(run_folder, type_in, answers, 
     assert answers("translate", run_folder, "--n-best", 2) == [
         f"{number} ||| {each.text} ||| {each.score:.4f}" for number, best in enumerate(expected) for each in best
     ]
-
-
-def test_scores_as_json_add_up_token_by_token(run_folder, pairs, type_in, answers, rows):
-    expected = nmt_keras.load(run_folder).score(*sides(pairs[:3]))
-    tsv = "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs[:3])
-    type_in(tsv)
-    for row, pair, score in zip(rows("score", run_folder), pairs[:3], expected, strict=True):
-        assert (row["source"], row["target"], row["tokens"], row["truncated"]) == (*pair, score.tokens, False)
-        assert row["log_prob"] == pytest.approx(sum(row["token_log_probs"]), abs=1e-3)
-        assert row["log_prob"] == pytest.approx(score.log_prob, abs=1e-3)
 
 
 def test_given_pairs_are_aligned_in_the_pharaoh_format_or_as_json(run_folder, pairs, tmp_path, answers, rows):
@@ -357,28 +336,6 @@ def test_an_error_is_one_line_and_debug_shows_its_traceback(tmp_path, fails):
         assert "Traceback" in fails(*line)
 
 
-@pytest.mark.parametrize("ends", ["sys.exit(3)", "os.abort()"])
-def test_noise_of_native_code_is_dropped_and_its_errors_stay_also_those_of_a_crash(ends):
-    """Python's messages bypass the filter."""
-    lines = [
-        "normalizer.cc(51) LOG(INFO) precompiled_charsmap is empty. use identity normalization.",
-        "I0000 00:00:17.5 20590 service.cc:152] XLA service initialized",
-        "E0000 00:00:17.5 20590 util.cc:131] oneDNN supports DT_INT64 only on platforms with AVX-512.",
-        "E0000 00:00:17.5 20590 cpu_aot_loader.cc:105] Loading XLA:CPU AOT result. Target machine feature is missing.",
-        "E0000 00:00:17.5 20590 text_format.cc:442] Error parsing text-format tensorflow.XlaSerializedCacheEntry: 1:1",
-        "E0000 00:00:17.5 20590 cuda_executor.cc:1] out of memory",
-    ]
-    program = (
-        "import os, sys; from nmt_keras.cli.quiet import noise_dropped\n"
-        "with noise_dropped():\n"
-        f"    os.write(2, {'%s'}.encode()); print('said', file=sys.stderr); {ends}"
-    ) % repr("\n".join(lines) + "\n")
-    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == (3 if "exit" in ends else -6)
-    assert sorted(done.stderr.splitlines()) == [lines[-1], "said"]
-
-
 @pytest.mark.long
 def test_tensorflow_prints_no_messages(tmp_path):
     command = [sys.executable, "-m", "nmt_keras", "plot", "curves", str(tmp_path)]
@@ -397,19 +354,6 @@ def test_a_closed_output_ends_a_command_quietly(arguments):
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [["--version"], ["recipes", "--json"]])
-def test_a_full_disk_is_reported_in_one_line(arguments, unbuffered):
-    command = [sys.executable, "-m", "nmt_keras", *arguments]
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert done.returncode == 1
-    assert re.fullmatch(r"nmt: \[Errno 28\] .*\n", done.stderr)
 
 
 def test_an_interruption_before_training_says_how_to_resume(monkeypatch, fails):

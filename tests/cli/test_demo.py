@@ -1,14 +1,12 @@
 """The demo: its questions, a server that fails, and the commands that it recommends."""
 
 import os
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from nmt_keras import cli, demo
+from nmt_keras import demo
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, sentence_key, split_pairs
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
 
@@ -57,19 +55,3 @@ def test_a_server_that_does_not_start_is_reported_with_its_message(program, mess
     monkeypatch.setenv("KEPT", "yes")
     with pytest.raises(OSError, match=rf"the embedded server did not start: {message}$"):
         demo.ask(tmp_path / "sample" / "1", "hola")
-
-
-@pytest.mark.parametrize("sample", [False, True])
-def test_the_recommended_commands_work_without_a_clone(sample, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    asked = []
-    for line in demo.next_commands(sample, "¿Qué?"):
-        program, option, module, *arguments = shlex.split(line.split("   ")[0])
-        assert (Path(program).resolve(), option) == (Path(sys.executable).resolve(), "-m")
-        asked.append((module, arguments))
-        assert module == "nmt_keras_serve.client" or type(cli.parse(arguments)).__name__.lower() == arguments[0]
-    after_sample = [("nmt_keras", ["demo", "--corpus", "spa-eng.zip"])] if sample else []
-    client = ("nmt_keras_serve.client", ["--model", "demo", "¿Qué?"])
-    assert asked == [*after_sample, ("nmt_keras", ["serve"]), client]
-    (tmp_path / "notebooks").mkdir()
-    assert demo.next_commands(sample, "¿Qué?")[-1].startswith("notebooks/ ")

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
-from nmt_keras.corpus import Pair, SplitCorpus, split
+from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.files import sole_writer
@@ -206,17 +206,6 @@ def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pa
     assert json.loads(nmt(f"{evaluate} --json").out)["sentences"] == 11
     write(f"{part}.tsv", pairs[100:])
     assert "--corpus: " in fails(evaluate)
-
-
-@pytest.mark.long
-def test_a_large_part_is_evaluated_on_some_of_its_pairs_unless_all_are_asked_for(tiny, pairs, nmt, monkeypatch):
-    monkeypatch.setattr(split, "MAX_EVALUATION_PAIRS", 5)
-    write("mine.tsv", pairs[:90])
-    write("dev.tsv", pairs[90:])
-    assert "--part valid --all-pairs" in nmt("train tiny --corpus mine.tsv --valid dev.tsv --run run").err
-    evaluate = "evaluate run --part valid --json"
-    assert json.loads(nmt(evaluate).out)["sentences"] == 5
-    assert json.loads(nmt(f"{evaluate} --all-pairs").out)["sentences"] == 30
 
 
 @pytest.mark.long

@@ -3,11 +3,9 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from nmt_keras_serve.usage import read_options
 from tyro import _fmtlib
 
 import nmt_keras
@@ -170,25 +168,6 @@ def test_every_option_has_its_help(place, option, told):
         told = row.partition("  ")[2].strip() or following.strip()
         assert told, row
         assert not told.startswith(("-", "(default", "(required")), f"{row} has no help"
-
-
-@dataclass
-class Nested:
-    size: int = 1
-    """A text that is wrapped
-    (here), and ends."""
-
-
-@dataclass
-class Outer:
-    nested: Nested = field(default_factory=Nested)
-
-
-def test_a_help_text_has_no_line_breaks_of_the_source(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit):
-        read_options(Outer, "program", ["--help"])
-    assert "A text that is wrapped (here), and ends." in capsys.readouterr().out
 
 
 def test_help_imports_no_heavy_package():

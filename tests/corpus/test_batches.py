@@ -95,14 +95,6 @@ def test_training_can_resume_at_any_position():
             np.testing.assert_array_equal(found[1].target, wanted[1].target)
 
 
-def test_a_pool_s_batches_are_sorted_by_length_and_permuted():
-    source, target = corpus([2] * 40 + [9] * 40, [2] * 40 + [9] * 40)
-    batches = Batches(source, target, batch_size=8, buckets=[Bucket(2, 2), Bucket(9, 9)], pool_size=80, seed=1)
-    widths = [batch.source.shape[1] for batch in batches.epoch(0)]
-    assert sorted(widths) == [2] * 5 + [9] * 5
-    assert widths != sorted(widths)
-
-
 def test_the_paper_s_pool_of_1600_pairs_is_20_batches_of_80_which_hold_neighbouring_lengths():
     random = np.random.default_rng(1)
     source, target = corpus(random.integers(2, 52, 4800), random.integers(2, 52, 4800))
@@ -114,13 +106,6 @@ def test_the_paper_s_pool_of_1600_pairs_is_20_batches_of_80_which_hold_neighbour
         in_order = sorted(batches.bucket_of[pair] for batch in pool for pair in pairs_of(batch))
         shapes = sorted((*batch.source.shape, *batch.target.shape) for batch in pool)
         assert shapes == sorted((80, buckets[b].source, 80, buckets[b].target) for b in in_order[79::80])
-
-
-def test_rows_that_fill_a_batch_of_their_bucket_stay_there():
-    source, target = corpus([2] * 12 + [9] * 4, [2] * 12 + [9] * 4)
-    short, long = Bucket(2, 2), Bucket(9, 9)
-    batches = Batches(source, target, batch_size={short: 6, long: 2}, buckets=[short, long], pool_size=16, seed=1)
-    assert batches.bucket_counts(0) == {short: 2, long: 2}
 
 
 # Buckets

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import threading
 import zipfile
 from pathlib import Path
 
@@ -134,14 +133,6 @@ def test_a_table_to_evaluate_has_its_source_first_even_if_no_corpus_is_named(tmp
     assert load_pairs(CorpusOptions(), [str(tmp_path / "own.tsv")], print) == [Pair("No.", "No, no.")]
 
 
-def test_a_corpus_is_read_from_a_pipe(pairs, tmp_path):
-    pipe, file = str(tmp_path / "pipe"), str(tmp_path / "pairs.tsv")
-    os.mkfifo(pipe)
-    write(file, pairs)
-    threading.Thread(target=write, args=[pipe, pairs]).start()
-    assert loaded(CorpusOptions((pipe,)))[1:] == loaded(CorpusOptions((file,)))[1:]
-
-
 def test_several_tables_form_one_corpus_if_they_are_named_tables(pairs, tmp_path):
     files = tuple(str(tmp_path / name) for name in ("a.tsv", "b.tsv", "c.tsv", "dev.tsv"))
     for begin, file in enumerate(files):
@@ -227,13 +218,6 @@ def aligned(folder, pairs, text):
 def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
     with pytest.raises(ValueError, match=received):
         aligned(tmp_path, pairs, text)
-
-
-def test_the_last_pairs_may_have_no_links(pairs, tmp_path):
-    found = aligned(tmp_path, pairs, "0-0\n" * 110 + "\n" * 10)
-    linked = dict(zip(found.train, found.alignments, strict=True))
-    assert {linked[pair] for pair in pairs[:110] if pair in linked} == {"0-0"}
-    assert {linked[pair] for pair in pairs[110:] if pair in linked} == {""}
 
 
 @pytest.mark.parametrize(

@@ -162,14 +162,6 @@ def test_the_source_comes_first_unless_the_preparation_is_reversed(pairs, tmp_pa
         assert shard_bytes(prepare([files], tmp_path / name, shards=2, reverse=True)) == shard_bytes(whole)
 
 
-@pytest.mark.parametrize(("same", "warned"), [(6, 0), (7, 1)])
-def test_leaving_out_more_than_a_twentieth_of_the_pairs_is_warned_of_with_the_filters(same, warned, pairs, tmp_path):
-    said = []
-    mixed = [*pairs[: 120 - same], *(Pair(f"x{number}", f"x{number}") for number in range(same))]
-    prepare([write(tmp_path / "a", mixed)], tmp_path / "A", shards=1, report=said.append)
-    assert sum("Warning: " in line and "FilterConfig.drop_identical" in line for line in said) == warned
-
-
 def test_an_interrupted_preparation_is_no_corpus_and_can_be_repeated_with_other_shards(pairs, tmp_path):
     file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus"
 
@@ -197,31 +189,11 @@ def test_a_folder_with_other_content_is_refused_and_left_as_it_is(pairs, tmp_pat
     assert names(folder) == {name}
 
 
-def test_malformed_and_unequal_files_are_refused_before_anything_is_written(pairs, tmp_path):
-    file = write(tmp_path / "a.tsv", pairs[:10], "no tab\n")
-    with pytest.raises(ValueError, match=r"a\.tsv, received 9\.09%"):
-        prepare([file], tmp_path / "corpus")
-    source, target = write_sides(tmp_path, "one", pairs)
-    with source.open("a") as lines:
-        lines.write("Uno más.\n")
-    with pytest.raises(ValueError, match=rf"{source}:121 without a corresponding line in {target}"):
-        prepare([(source, target)], tmp_path / "corpus")
-    assert not (tmp_path / "corpus").exists()
-
-
 def test_filters_that_skip_all_pairs_are_refused(tmp_path):
     file = write(tmp_path / "a.tsv", [Pair("Tom", "Tom"), Pair("Sí, sí, sí.", "Yes.")])
     with pytest.raises(ValueError, match=r"filters: .*a\.tsv.*1 identical sides, 1 ratio of lengths"):
         prepare([file], tmp_path / "corpus", filters=replace(FILTERS, max_ratio=1.0))
     assert not (tmp_path / "corpus" / "prepared.json").exists()
-
-
-def test_the_number_of_shards_follows_from_the_pairs_within_bounds(pairs, tmp_path, monkeypatch):
-    file = write(tmp_path / "a.tsv", pairs)
-    for size, most, shards, expected in [(6, 512, None, 20), (100, 512, None, 16), (6, 18, None, 18), (6, 18, 3, 3)]:
-        monkeypatch.setattr(preparing, "PAIRS_OF_SHARD", size)
-        monkeypatch.setattr(preparing, "MAX_SHARDS", most)
-        assert len(prepare([file], tmp_path / f"{size}-{most}-{shards}", shards=shards).files) == expected
 
 
 def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tmp_path, monkeypatch):
@@ -324,15 +296,6 @@ def test_training_can_resume_at_any_position(numbers):
             assert place == wanted_place
             np.testing.assert_array_equal(batch.source, wanted.source)
             np.testing.assert_array_equal(batch.target, wanted.target)
-
-
-def test_resuming_reads_only_the_shards_that_the_pool_lies_in(numbers, monkeypatch):
-    reads, read = [], PreparedCorpus.read
-    monkeypatch.setattr(PreparedCorpus, "read", lambda corpus, shard: reads.append(shard) or read(corpus, shard))
-    next(iter(batches_of(numbers).pools(0, 5)))  # the last three pairs of 53
-    assert len(reads) == 1
-    list(batches_of(numbers).pools(0))
-    assert len(reads) == 1 + 4  # every shard is read once, except the empty one
 
 
 def test_epochs_and_seeds_differ_and_pools_mix_the_pairs_of_a_shard(numbers):

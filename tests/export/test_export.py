@@ -1,6 +1,5 @@
 """Exports: their contents, and their replies in a fresh process that runs them as TensorFlow Serving does."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +24,6 @@ from nmt_keras.export.warmup import LARGE
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
-from nmt_keras.translation.records import Decoded, DecodedText, NBest, Scored
 from serve.models.servable import Servable
 from serve.models.warmup import load_warm
 
@@ -129,14 +127,6 @@ def expect_equal_replies(answers, expected, kind, key):
 # Replies
 
 
-def test_the_contract_lists_the_fields_of_the_records():
-    fields = {name: set(signature.outputs) for name, signature in CONTRACT.items()}
-    assert fields["align"] == set(Decoded._fields)
-    assert fields["beam"] == set(NBest._fields)
-    assert fields["score"] == set(Scored._fields)
-    assert fields["text"] == set(DecodedText._fields)
-
-
 @pytest.mark.parametrize("signature", CONTRACT)
 @pytest.mark.parametrize("name", ANSWERED)
 def test_an_export_in_a_fresh_process_replies_like_the_translator(answered, expected, kind, signature, name):
@@ -233,22 +223,6 @@ def test_the_embedded_server_answers_the_warm_up_requests_while_it_loads(loading
     _, seen = loading
     sides = {name: len(signature.inputs) for name, signature in CONTRACT.items()}
     assert seen == [(name, *[rows] * sides[name]) for name in CONTRACT for rows in (1, LARGE)]
-
-
-def test_concurrent_requests_are_answered_as_if_each_were_alone(loading, translators):
-    servable, _ = loading
-    translator = translators["compact"]
-    texts = [feed for feed in FEEDS["each by itself"] for _ in range(3)]
-    alone = [translator.decode(raw(text)) for text in texts]
-    beam = translator.with_search(replace(translator.search, beam_size=BEAM_SIZE))
-    lists = [beam.decode_nbest(raw(text)) for text in texts]
-    for name, records in (("align", alone), ("beam", lists)):
-        signature = servable.signatures[name]
-        with ThreadPoolExecutor(len(texts)) as threads:
-            feeds = [{"text": encoded(text)} for text in texts]
-            found = list(threads.map(lambda feed, chosen=signature: servable.run(chosen, feed, 120.0), feeds))
-        for outputs, record in zip(found, records, strict=True):
-            expect_equal(outputs, record)
 
 
 # TensorFlow 2.20

@@ -101,25 +101,6 @@ def test_everything_is_on_the_disk_before_the_version_has_its_number(translator,
     assert version.stat().st_mode & 0o777 == 0o755  # a server that runs as another user can read it
 
 
-def test_a_version_is_readable_by_all_users_under_a_narrow_umask(translator, folder):
-    before = os.umask(0o077)
-    try:
-        version = export(translator, folder / "of" / "a" / "team")
-    finally:
-        os.umask(before)
-    for path in (*version.parents[:3], version, *version.rglob("*")):
-        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644), path
-
-
-def test_an_export_removes_what_killed_exports_have_left(translator, folder):
-    make_versions(folder, "deleted-1-abc", "partial-old", "partial-new")
-    old = time.time() - 2 * ABANDONED_AFTER
-    for path in (folder / "partial-old", *(folder / "partial-old").rglob("*")):
-        os.utime(path, (old, old))
-    export(translator, folder)
-    assert children(folder) == ["1", "partial-new"]
-
-
 def test_a_version_that_appears_meanwhile_is_not_overwritten(translator, folder, monkeypatch):
     rename = os.rename
 

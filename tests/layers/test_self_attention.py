@@ -16,12 +16,10 @@ from reference import (
 from tensors import normal, padded
 from tiny import randomise
 
-from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.self_attention import (
     MultiHead,
     SelfAttentionLayer,
     SublayerMasks,
-    draw_masks,
     sinusoids,
 )
 from nmt_keras.models.encoder import SelfAttentionEncoder
@@ -31,7 +29,6 @@ SENTENCES = [[4, 5, 6, 7, END], [END], [8, 9, END], [18, END]]
 LENGTHS = [5, 1, 3, 2]
 V, E, U, HEADS, D, B, P = 19, 5, 6, 3, 11, 2, 7
 MASK = tf.sequence_mask([P, 3], P)
-RANDOMNESS = Randomness(tf.constant(1), tf.constant(1))
 
 
 def built(layer, *shape):
@@ -140,17 +137,6 @@ def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
         added = sublayer(SublayerMasks()) - x
         halved = sublayer(SublayerMasks(*[tf.zeros_like(x)] * 3)._replace(**{name: tf.fill(x.shape, 0.5)})) - x
         np.testing.assert_allclose(halved, 0.5 * added, atol=1e-5)
-
-
-def test_masks_of_a_layer_are_drawn_for_each_sublayer_and_only_in_training():
-    like = tf.zeros([B, P, U])
-    masks = draw_masks(like, 0.5, RANDOMNESS, "layer")
-    assert {mask.shape for mask in masks} == {(B, P, U)}
-    assert (
-        len({mask.numpy().tobytes() for mask in (*masks, draw_masks(like, 0.5, RANDOMNESS, "other").self_attention)})
-        == 4
-    )
-    assert draw_masks(like, 0.0, RANDOMNESS, "layer") == draw_masks(like, 0.5, None, "layer") == SublayerMasks()
 
 
 # The encoder

@@ -272,15 +272,6 @@ def test_sentences_of_a_grid_do_not_touch_and_share_one_scale():
     assert third.y1 < min(first.y0, second.y0)
 
 
-def test_a_grid_has_as_many_columns_as_asked_for():
-    panel = Panel(uniform(1, 1), ["a"], ["b"])
-    figure = alignment_grid([panel] * 3, columns=3)
-    assert len({round(grid.get_window_extent().y1) for grid in figure.axes[:-1]}) == 1
-    for panels, columns, name in (([panel], 0, "columns.*0"), ([], None, "panels")):
-        with pytest.raises(ValueError, match=name):
-            alignment_grid(panels, columns=columns)
-
-
 def test_runs_are_compared_by_validation_loss_and_bleu():
     other = [{"step": 100, "valid_loss": 3.0}, {"step": 200, "valid_loss": 2.0}]
     figure = compare_training({"first": LOG, "other": other})

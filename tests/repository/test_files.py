@@ -70,15 +70,6 @@ def test_a_failed_write_leaves_the_file_unchanged_and_no_partial_file(tmp_path, 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_written_file_has_the_mode_that_the_umask_gives(tmp_path):
-    before = os.umask(0o027)
-    try:
-        write_whole(tmp_path / "recipe.json", "text")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "recipe.json").stat().st_mode & 0o777 == 0o640
-
-
 def test_a_write_removes_old_partial_files_of_its_own_file_alone(tmp_path):
     old = time.time() - ABANDONED_AFTER - 60
     for name in ("a.json.1f.partial", "a.json.2e.partial", "b.json.3d.partial"):

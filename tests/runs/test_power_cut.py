@@ -119,25 +119,6 @@ def test_the_newest_checkpoint_is_the_old_or_the_new_one_and_whole(folder, check
     assert_old_or_new(folder, save, lambda at: _read_newest(at / "checkpoints" / name, "step"), earlier, earlier + 1)
 
 
-@pytest.mark.parametrize("name", ["last", "best"])
-def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, checkpoints, name):
-    checkpoints.progress.step.assign(5)
-    counted = checkpoints.progress.validated
-
-    def read(at):
-        return _read_newest(at / "checkpoints" / name, "validated")
-
-    for number in (1, 2, 3):
-        counted.assign(number)
-        if number == 1:
-            checkpoints.save(name)
-        else:
-            into = folder.parent / f"cuts {number}"
-            assert_old_or_new(folder, lambda: checkpoints.save(name), read, number - 1, number, into)
-            place = folder / "checkpoints" / name
-            assert {path.stem for path in place.glob("*.index")} == {newest(place).name}
-
-
 def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
     file = folder.parent / "pairs.tsv"
     file.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:20]), "utf-8")

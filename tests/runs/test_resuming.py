@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -270,23 +269,6 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
         again(previous=True)
     assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
     assert load_weights(Bigram(), stopped / "checkpoints").step == 10
-
-
-def _add_times(record, begun, written):
-    """Adds the times that ``tf.train.CheckpointManager`` writes to a record, in seconds relative to now."""
-    times = [f"all_model_checkpoint_timestamps: {time.time() + written}"] * record.read_text().count("all_model_")
-    record.write_text("\n".join([record.read_text(), *times, f"last_preserved_timestamp: {time.time() + begun}\n"]))
-
-
-@pytest.mark.parametrize(("begun", "written"), [(1e6, 1e6), (1e6, 0.0), (-10.0, -1000.0)])
-def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopped, begun, written):
-    for name in ("last", "best"):
-        record = stopped / "checkpoints" / name / "checkpoint"
-        _add_times(record, begun, written)
-    again = Trained(batches, stopped, at={11: interrupt}).until_stopped()
-    assert again.steps[0] == 10
-    kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
-    assert kept == {"ckpt-10", "ckpt-11"}  # the older checkpoints were removed
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])

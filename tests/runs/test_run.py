@@ -12,7 +12,7 @@ import tensorflow as tf
 from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
-from nmt_keras.config import PairFilters, Recipe, RunOptions, TokenizerConfig
+from nmt_keras.config import PairFilters, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
@@ -281,16 +281,6 @@ def test_a_translator_has_every_weight_that_was_trained(run_folder):
     tf.train.Checkpoint(optimizer=updater.optimizer).restore(checkpoint).expect_partial()
     for found, wanted in zip(model.trainable_variables, updater.variables, strict=True):
         np.testing.assert_array_equal(found, wanted, err_msg=found.path)
-
-
-@pytest.mark.long
-def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_path):
-    recipe = Run(run_folder).recipe
-    text = TokenizerConfig("subword", 350)
-    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, steps=1))
-    run = Run(tmp_path / "run", recipe)
-    train(run, corpus)
-    assert len(run.translator().translate(["No.", "😀"])) == 2
 
 
 @pytest.mark.parametrize(("xla", "half"), [(False, "mixed_bfloat16"), (True, "bfloat16-products")])

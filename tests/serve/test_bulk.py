@@ -89,16 +89,6 @@ def test_after_an_error_the_same_command_continues_where_the_output_ends(output)
     assert output.read_text() == translated(*range(10))
 
 
-@pytest.mark.parametrize(("before", "asked"), [("LÍNEA 0\nLÍN", [["línea 1"]]), (translated(0, 1), [])])
-def test_only_lines_that_are_missing_or_cut_off_are_translated(output, before, asked):
-    partial_file(output).write_text(before)
-    server = Upper()
-    translate(server, lines(2), output)
-    assert output.read_text() == translated(0, 1)
-    assert server.asked == asked
-    assert list(output.parent.iterdir()) == [output]
-
-
 @pytest.mark.parametrize("place", [lambda output: output, partial_file])
 def test_an_output_with_more_lines_than_the_input_is_refused(output, place):
     place(output).write_text("A\nB\nC\n")
@@ -118,17 +108,6 @@ def test_a_file_of_the_user_is_never_changed_as_by_swapped_arguments(output, con
             translate(server, lines(2), output)
     assert server.asked == []
     assert [path.read_text() for path in output.parent.iterdir()] == [content]
-
-
-def test_a_file_that_appears_while_its_lines_are_translated_is_not_replaced(output):
-    def create():
-        yield from lines(2)
-        output.write_text("mine")
-
-    with pytest.raises(ValueError, match="created meanwhile"):
-        translate(Upper(), create(), output)
-    assert output.read_text() == "mine"
-    assert partial_file(output).read_text() == translated(0, 1)
 
 
 def test_an_output_that_another_command_writes_is_refused(output):

@@ -343,35 +343,6 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(lat
             time.sleep(0.05)
 
 
-def test_answers_that_clients_do_not_read_count_until_they_are_sent(counted):
-    class Wide(Counted):
-        def run(self, *_) -> dict[str, np.ndarray]:
-            return {"wide": np.array([b"a" * 8_000_000], object)}
-
-    limits = {"concurrency": 1, "queue": 1, "max_body_bytes": 6_000_000}
-    with listening(counted(Wide(), **limits).app, Limits(**limits)) as (host, port), socket.socket() as stuck:
-        client = http.client.HTTPConnection(host, port, timeout=20)
-        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        stuck.connect((host, port))
-        body = b'{"instances": ["a"]}'
-        stuck.sendall(
-            b"POST %b HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\n\r\n%b" % (PREDICT.encode(), len(body), body)
-        )
-        assert stuck.recv(12) == b"HTTP/1.1 200"  # the rest is not read
-
-        def status() -> int:
-            client.request("POST", PREDICT, body)
-            response = client.getresponse()
-            response.read()
-            return response.status
-
-        with contextlib.closing(client):
-            assert status() == 503
-            while b"]}" not in stuck.recv(65536):
-                pass
-            assert status() == 200
-
-
 CHUNKED = b"POST %b HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\n" % PREDICT.encode()
 
 

@@ -296,15 +296,6 @@ def test_the_keyboard_reaches_every_word(web):
     web.expect(".chosen").to_have_count(0)
 
 
-def test_a_tap_on_a_word_is_as_good(web):
-    web.ask("uno dos tres")
-    web.word("target", "tres").tap()
-    expect(web.word("target", "tres")).to_be_focused()
-    web.expect("#attended").to_have_text("“tres” attended to “tres” 100 %")
-    web.page.locator("h1").tap()
-    web.expect(".chosen, .attended").to_have_count(0)
-
-
 def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
     web.ask("שלום עולם")
     web.expect("#target").to_have_text("עולם שלום")
@@ -386,28 +377,6 @@ def test_beam_search_lists_the_best_with_their_scores_and_shows_the_one_that_is_
     assert [request["signature_name"] for request in web.asked][-1] == "beam"
     web.page.get_by_text("Greedy").click()
     expect(rows).to_have_count(0)
-
-
-def test_hypotheses_that_do_not_exist_are_left_out(web):
-    answer = {
-        "translations": [["one", ""]],
-        "scores": [[-0.5, float("-inf")]],  # as written by TensorFlow Serving, although it is not valid JSON
-        "log_probs": [[float("nan"), float("-inf")]],
-        "lengths": [[2, 0]],
-        "tokens": [[["one", ""], ["", ""]]],
-        "source_tokens": [["Infinity", ""]],
-        "source_lengths": [2],
-        "alignment": [[[[1, 0], [0, 1]], [[0, 0], [0, 0]]]],
-        "truncated": [False],
-    }
-    body = json.dumps({"outputs": answer})
-    assert "-Infinity" in body
-    web.open()
-    web.answer(PREDICT, body=body, content_type="application/json")
-    web.page.get_by_text("Beam").click()
-    web.ask("Infinity")
-    web.expect("#hypotheses tbody td").to_have_text(["one", "−0.50", "–"])
-    web.expect("#source").to_have_text("Infinity")
 
 
 # Problems

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -189,25 +188,6 @@ def test_a_version_that_is_removed_is_replaced_by_the_one_before_until_it_return
         answering(repository, "spa")
 
 
-def test_requests_from_many_threads_never_get_a_closed_version(spa):
-    repository = started(spa.parent)
-    stop = threading.Event()
-
-    def ask() -> None:
-        while not stop.is_set():
-            with repository.using("spa") as loaded:
-                assert not loaded.servable.is_closed
-
-    with ThreadPoolExecutor(4) as pool:
-        asking = [pool.submit(ask) for _ in range(4)]
-        for version in range(2, 8):
-            publish(spa, version)
-            repository.poll()
-        stop.set()
-    assert [each.exception() for each in asking] == [None] * 4
-    assert repository.available() == [("spa", 7)]
-
-
 def test_loaded_versions_stay_while_the_folder_of_all_models_is_empty(spa, caplog):
     """If a volume is not mounted, its mount point is an empty folder."""
     repository = started(spa.parent)
@@ -368,24 +348,3 @@ def test_a_file_that_cannot_be_served_is_refused_with_the_place_or_the_reason(tm
 def test_a_file_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"nowhere.config: expected a text file"):
         read_model_configs(tmp_path / "nowhere.config")
-
-
-def test_a_closing_repository_begins_no_further_load(tmp_path):
-    for name in ("first", "second"):
-        publish(tmp_path / name, 1)
-    begun, may_end, names = threading.Event(), threading.Event(), []
-
-    def load_slowly(folder: Path) -> Loaded:
-        names.append(folder.parent.name)
-        begun.set()
-        assert may_end.wait(20)
-        return load(folder)
-
-    repository = Repository(lambda: models_in(tmp_path), load_slowly)
-    starting = threading.Thread(target=repository.start)
-    starting.start()
-    assert begun.wait(20)
-    assert not repository.close(0.05)
-    may_end.set()
-    starting.join(20)
-    assert names == ["first"]

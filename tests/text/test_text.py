@@ -228,16 +228,6 @@ def vocabulary_file(folder):
     return next(path for name in ("sentencepiece.model", "vocabulary.txt") if (path := folder / name).exists())
 
 
-def test_a_missing_file_is_named_with_what_to_do(text, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"text\.json"):
-        load_tokenizer(tmp_path)
-    text.save(tmp_path)
-    path = vocabulary_file(tmp_path)
-    path.unlink()
-    with pytest.raises(FileNotFoundError, match=re.escape(path.name)):
-        load_tokenizer(tmp_path)
-
-
 def test_a_damaged_vocabulary_is_named_and_not_loaded(text, tmp_path):
     text.save(tmp_path)
     path = vocabulary_file(tmp_path)

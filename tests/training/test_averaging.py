@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from bigram import STEPS, Bigram, Run, V, config
 from tiny import TINY_MODEL
 
@@ -157,18 +156,3 @@ def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_a
     Updater(model, config(precision="mixed_bfloat16"))
     with pytest.raises(ValueError, match=r"policy float32 .* received mixed_bfloat16"):
         Updater(model, config(precision="bfloat16-products", xla=True))
-
-
-@pytest.mark.long
-def test_updates_in_bfloat16_can_be_debugged_eagerly():
-    batch = Batch(*(np.array([[5, 6, END], [7, END, PAD]], np.int32),) * 2, 2)
-    losses = []
-    for eagerly in (False, True):
-        keras.utils.set_random_seed(1)
-        tf.config.run_functions_eagerly(eagerly)
-        try:
-            updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16-products", xla=True))
-            losses.append(float(updater.update([batch], 0, 0.05).loss.cross_entropy))
-        finally:
-            tf.config.run_functions_eagerly(False)
-    assert losses[1] == pytest.approx(losses[0], rel=1e-2)

@@ -158,16 +158,6 @@ def test_where_one_hangs_all_fail_and_go_on_together(single, tmp_path, index):
 
 
 @pytest.mark.slow
-def test_a_worker_does_not_wait_for_ever_for_one_that_never_starts(tmp_path):
-    alone = []
-    for index in (0, 1):
-        workers = two_addresses()
-        alone.append((workers[1 - index], process(tmp_path, workers=workers, index=index)))
-    for missing, training in alone:
-        assert missing in failed(training)
-
-
-@pytest.mark.slow
 def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(single, tmp_path):
     workers = two_addresses()
     asked = {"step": 6, "number": signal.SIGTERM}

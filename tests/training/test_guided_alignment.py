@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE, TINY_TEXT
+from tiny import TINY_RECIPE
 
-from nmt_keras.config import AttentionConfig, TokenizerConfig
+from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
 from nmt_keras.layers.losses import guided_alignment
 from nmt_keras.runs import Run
-from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.training import batch_loss
 
 
@@ -30,24 +29,6 @@ from nmt_keras.training import batch_loss
 )
 def test_a_token_belongs_to_the_word_it_stands_in(sentence, surfaces, words):
     assert words_of_tokens(sentence, surfaces) == words
-
-
-@pytest.mark.parametrize("config", [TINY_TEXT, TokenizerConfig("subword", 380)])
-def test_links_of_decorated_sentences_are_those_of_the_clean_ones(config):
-    clean, decorated = ["El año nuevo."], ["\ufeffEl\u00a0an\u0303o nue\u00advo."]
-    text = fit_tokenizer(config, ["El año nuevo.", *map(str, range(100))])
-    clean_tokens, decorated_tokens = Codec(text, text).encode_pairs(tf.constant(clean), tf.constant(decorated))
-    assert decorated_tokens.text.numpy().tolist() == clean_tokens.text.numpy().tolist()
-    np.testing.assert_array_equal(decorated_tokens.surface, clean_tokens.surface)
-
-
-@pytest.mark.parametrize("config", [TINY_TEXT, TokenizerConfig("subword", 380)])
-def test_every_word_of_a_sentence_has_a_token_under_both_kinds_of_text(pairs, config):
-    lines = [pair.source for pair in pairs]
-    text = fit_tokenizer(config, lines)
-    for line in lines[:40]:
-        surfaces = [surface.decode() for surface in text.encode(tf.constant([line])).surface.numpy()[0]]
-        assert set(words_of_tokens(line, surfaces)) - {-1} == set(range(len(line.split())))
 
 
 def test_links_between_words_are_links_between_all_their_tokens():

@@ -40,15 +40,6 @@ def initialized_by_bahdanau(cell):
     return initialized("bahdanau", cell)
 
 
-def self_attentive(initializer):
-    return initialized(
-        initializer,
-        encoder=EncoderConfig("self-attention", units=24, heads=3, layers=2),
-        attention=AttentionConfig("dot"),
-        decoder=DecoderConfig("self-attention", units=24, heads=3, layers=2, output="state"),
-    )
-
-
 def all_cells(model):
     encoder, decoder = model.encoder, model.decoder
     word_cells = [decoder.word_cell] if isinstance(decoder, ConditionalDecoder) else []
@@ -140,14 +131,6 @@ def test_glorot_leaves_matrices_as_their_layers_make_them(cell):
         assert np.abs(one.kernel).max() == pytest.approx(limit, rel=0.01)
         recurrent = one.recurrent.numpy()
         np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(one.units), atol=1e-5)
-
-
-@pytest.mark.parametrize("initializer", ["glorot", "bahdanau", "uniform"])
-def test_a_normalisation_s_scales_begin_at_1_under_every_scheme(initializer):
-    scales = [v for v in self_attentive(initializer).trainable_variables if v.name == "gamma"]
-    assert len(scales) == (2 * 2 + 1) + (2 * 3 + 1), "of each sublayer, and of the last layer's output, on both sides"
-    for scale in scales:
-        np.testing.assert_array_equal(scale, np.ones(scale.shape))
 
 
 @pytest.mark.parametrize("initializer", ["glorot", "bahdanau", "uniform"])

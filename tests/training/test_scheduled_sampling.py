@@ -1,7 +1,5 @@
 """Scheduled sampling: from teacher forcing to free running, position by position."""
 
-from dataclasses import replace
-
 import keras
 import numpy as np
 import pytest
@@ -138,16 +136,6 @@ def test_graph_and_xla_give_the_same_gradient_as_eager(model):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_each_position_draws_a_dropout_mask_of_its_own():
-    keras.utils.set_random_seed(3)
-    config = MODELS["attend, then update"]
-    model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
-    places = [replace(NOISE, position=t) for t in range(3)]
-    embedded = [model.decoder.inputs(READ[:, :1], place).embedded.numpy() for place in places]
-    assert not np.array_equal(embedded[0] == 0.0, embedded[1] == 0.0)
-    assert not np.array_equal(embedded[1] == 0.0, embedded[2] == 0.0)
-
-
 def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
     keras.utils.set_random_seed(3)
     config = MODELS["self-attention"]
@@ -168,12 +156,3 @@ def test_without_a_randomness_scheduled_sampling_draws_from_keras_s_generator(mo
 
     np.testing.assert_array_equal(sampled(3), sampled(3))
     assert np.ptp(sampled(3), axis=0).max() > 0.0
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_mixed_precision_samples_too(name, dtype_policy):
-    dtype_policy("mixed_bfloat16")
-    model = build_model(MODELS[name], 17, 19)
-    found = model((SOURCE, READ), randomness=NOISE, sampling_probability=tf.constant(0.0))
-    wanted = model((SOURCE, READ), randomness=NOISE)
-    np.testing.assert_allclose(*(tf.cast(output.logits, tf.float32) for output in (found, wanted)), atol=0.05)

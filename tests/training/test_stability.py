@@ -64,22 +64,6 @@ def test_too_many_in_a_row_end_the_run_before_a_checkpoint_is_written_and_say_wh
     assert last.endswith("ckpt-5")
 
 
-def test_too_many_in_a_row_end_the_run_though_others_came_after_them(batches, tmp_path):
-    run = Run(batches, tmp_path, config(log_every=100, max_skipped=3), model=Fragile())
-    run.at = spoilt(math.nan, 4, 5, 6)(run)
-    with pytest.raises(FloatingPointError, match=r"^step 9: .* 3 consecutive "):
-        run()
-
-
-def test_a_row_without_any_update_that_was_made_has_no_loss(batches, tmp_path):
-    run = Run(batches, tmp_path, config(log_every=2), model=Fragile())
-    run.at = {6: lambda: run.model.factor.assign(math.nan), 8: lambda: run.model.factor.assign(1.0)}
-    run()
-    (row,) = [row for row in read_log(tmp_path / "log.jsonl") if row.get("skipped") == 2]
-    assert row["step"] == 8
-    assert "loss" not in row
-
-
 # The loss scale of float16
 
 

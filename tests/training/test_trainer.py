@@ -342,13 +342,6 @@ def test_bleu_selects_the_best_checkpoint_and_stops_training_on_request(batches,
     assert load_weights(Bigram(), tmp_path / "checkpoints").step == 6
 
 
-def test_patience_is_counted_across_a_stop(batches, tmp_path):
-    settings = config(validations=10, patience=2)
-    with pytest.raises(Interrupted):
-        Run(batches, tmp_path, settings, losses=[3.0, 2.0, 2.0], at={7: interrupt})()
-    assert Run(batches, tmp_path, settings, losses=[2.5])().steps == [8]
-
-
 class GivenUp(Run):
     """A run that receives a signal during the first validation after ``step``."""
 

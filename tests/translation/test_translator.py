@@ -185,14 +185,6 @@ def test_a_reloaded_savedmodel_splits_each_side_with_its_own_subwords(subwords, 
 # Fields of a translation
 
 
-@pytest.mark.parametrize("sentence", ["", " ", "\t\n", "\u00a0\u2003"])
-def test_the_only_token_of_a_blank_sentence_is_its_end(translator, sentence):
-    (found,) = translator.translate([sentence])
-    assert found.source_tokens == [""]
-    assert not found.truncated
-    np.testing.assert_allclose(found.alignment, np.ones([len(found.tokens), 1]), atol=1e-6)
-
-
 def test_long_input_is_cut_at_max_tokens_and_truncated_is_true(translator):
     (found,) = translator.translate(["palabra " * 1250])
     assert len(found.source_tokens) == translator.source_tokenizer.config.max_tokens
@@ -264,17 +256,6 @@ def test_an_n_best_list_is_ordered_without_duplicates_and_begins_with_the_transl
         assert ranks == sorted(ranks)
 
 
-@pytest.mark.parametrize("unk_allowed", [True, False])
-def test_a_list_is_as_long_as_n_best_or_as_there_are_translations(translator, unk_allowed):
-    wide = with_search(translator, beam_size=300, max_tokens=1, unk_allowed=unk_allowed)
-    (found,) = wide.translate_nbest(["No."])
-    # translations of one token each: all tokens except PAD, START and, if it is not allowed, UNK
-    assert len(found) == translator.target_tokenizer.vocabulary_size - 2 - (not unk_allowed)
-    assert ("⁇" in [translation.tokens[0] for translation in found]) == unk_allowed
-    (bounded,) = with_search(wide, n_best=2).translate_nbest(["No."])
-    assert len(bounded) == 2
-
-
 # Given translations
 
 
@@ -307,16 +288,6 @@ def test_a_translation_continues_its_beginning(beam, pairs):
     assert first.tokens[: len(wanted)] == wanted
     assert first.tokens != beam.translate(SENTENCES[:1])[0].tokens
     expect_equal([free], beam.translate([SENTENCES[1]]))
-
-
-def test_a_beginning_longer_than_a_translation_may_be_is_kept(beam, pairs):
-    begun = " ".join(pair.target for pair in pairs)
-    wanted = beam.score(["x"], [begun])[0].tokens[:-1]
-    assert len(wanted) > beam.search.max_tokens
-    for translator in (beam, with_search(beam, beam_size=1, n_best=None, temperature=1.0)):
-        (found,) = translator.complete(["No."], [begun])
-        assert found.tokens[: len(wanted)] == wanted
-        assert found.truncated  # the beginning is longer than the limit
 
 
 # Wrong arguments
@@ -373,13 +344,6 @@ def test_a_path_that_is_neither_run_nor_export_is_refused(tmp_path):
             nmt_keras.load(path)
     with pytest.raises(FileNotFoundError, match=r"path: .*nowhere"):
         nmt_keras.load(tmp_path / "nowhere")
-
-
-def test_a_run_without_checkpoint_is_refused(run_folder, tmp_path):
-    for name in ("source", "target", "recipe.json"):
-        (tmp_path / name).symlink_to(run_folder / name)
-    with pytest.raises(FileNotFoundError, match="checkpoint"):
-        nmt_keras.load(tmp_path)
 
 
 @pytest.mark.long
