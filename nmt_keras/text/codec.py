@@ -21,6 +21,7 @@ class Source(NamedTuple):
     tokens: Tokens
     copies: Copies | None  # None if the vocabularies have no placeholders
     capitals: tf.Tensor  # [B] bool, True for sentences in capitals
+    has_words: tf.Tensor  # [B] bool, False for sentences without letters, apart from copied words
 
 
 class Codec(tf.Module):
@@ -45,7 +46,9 @@ class Codec(tf.Module):
         """
         sentences = _Sentences(text, self.source_tokenizer)
         copies = None if self._placeholders is None else self._placeholders.find(sentences.words)
-        return Source(self._source_tokens(sentences, copies), copies, sentences.capitals)
+        # RE2's tables are those of Unicode 15, so newer scripts have no letters.
+        has_words = tf.strings.regex_full_match(sentences.marked(copies, keeps_uncertain=True), r".*\p{L}.*")
+        return Source(self._source_tokens(sentences, copies), copies, sentences.capitals, has_words)
 
     def encode_target(self, text: tf.Tensor, source: Source) -> Tokens:
         """Encodes translations of ``source``, or their beginnings.
@@ -78,9 +81,7 @@ class Codec(tf.Module):
     def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns training pairs as the tokenizers read them: normalised, with placeholders, without capitals."""
         sources, targets, copies = self._pairs(source, target)
-        if copies is None:
-            return sources.lower, targets.lower
-        return sources.words.marked(copies, keeps_uncertain=True), targets.words.marked(copies)
+        return sources.marked(copies, keeps_uncertain=True), targets.marked(copies)
 
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor, source: Source, unknown: tf.Tensor | None = None
@@ -120,15 +121,11 @@ class Codec(tf.Module):
         return sources, targets, self._placeholders.find_in_both(sources.words, targets.words)
 
     def _source_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
-        if copies is None:
-            return sentences.encoded(sentences.lower)
-        marked = sentences.words.marked(copies, keeps_uncertain=True)
-        return sentences.encoded(marked, tf.where(copies.certain, copies.words, ""))
+        words = None if copies is None else tf.where(copies.certain, copies.words, "")
+        return sentences.encoded(sentences.marked(copies, keeps_uncertain=True), words)
 
     def _target_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
-        if copies is None:
-            return sentences.encoded(sentences.lower)
-        return sentences.encoded(sentences.words.marked(copies), copies.words)
+        return sentences.encoded(sentences.marked(copies), None if copies is None else copies.words)
 
 
 class _Sentences:
@@ -152,7 +149,11 @@ class _Sentences:
         """The sentences, divided into words."""
         return Words(self.lower, self.tokenizer.config.max_tokens)
 
-    def encoded(self, marked: tf.Tensor, words: tf.Tensor | None = None) -> Tokens:
+    def marked(self, copies: Copies | None, keeps_uncertain: bool = False) -> tf.Tensor:
+        """Returns the sentences with placeholders; see ``Words.marked``."""
+        return self.lower if copies is None else self.words.marked(copies, keeps_uncertain)
+
+    def encoded(self, marked: tf.Tensor, words: tf.Tensor | None) -> Tokens:
         """Encodes the sentences.
 
         Args:

@@ -3,9 +3,10 @@
     source      Vivo en Guadalajara.   is read as     Vivo en ⟦0⟧.
     translation I live in ⟦0⟧.         is written as  I live in Guadalajara.
 
-Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name), and names. A name is a
-capitalised word that the training set hardly contains. A word that begins a sentence is capitalised anyway, so it may
-not be a name. Such a word is read with a placeholder after it, and the model either copies or translates it.
+Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name, #tag, file_name), and
+names. A name is a capitalised word that the training set hardly contains. A word that begins a sentence is capitalised
+anyway, so it may not be a name. Such a word is read with a placeholder after it, and the model either copies or
+translates it. A sentence that has no other letters is copied as a whole.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _WORD = r"[@#]?[\p{L}\p{M}\p{N}](?:[^\s'’\"“”«»()<>¿¡—…\x1f]*[\p{L
 _CAPITALISED = r"\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
 _NUMBER = r"[\p{Lu}\p{Nd}.,:/\-]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-]*"
 _ADDRESS = (  # ASCII only, because text without spaces around an address is one word with it
-    r"(?:https?://|www\.)[!-~]+|@\w+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
-    r"|(?:[a-z0-9-]+\.)+(?:com|edu|gov|info|io|net|org)(?:/[!-~]*)?"
+    r"(?:https?://|www\.)[!-~]+|[@#]\w+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
+    r"|(?:[a-z0-9-]+\.)+(?:com|edu|gov|info|io|net|org|[a-z]{2,}/[!-~]*)|[!-~]*[A-Za-z0-9]_[!-~]+"
 )
 _LINES_AT_ONCE = 8192
 

@@ -1,4 +1,4 @@
-"""Sentences without a letter or digit, which are copied instead of translated."""
+"""Sentences without words, which are copied instead of translated."""
 
 from __future__ import annotations
 
@@ -6,26 +6,12 @@ import tensorflow as tf
 
 from nmt_keras.translation.records import NBest
 
-# RE2's tables are those of Unicode 15, so sentences in newer scripts are copied.
-_LETTER_OR_DIGIT = r".*[\p{L}\p{N}].*"
-
-
-def has_words(text: tf.Tensor) -> tf.Tensor:
-    """Returns True for sentences with a letter or digit.
-
-    Args:
-        text: [B] string. Normalised sentences.
-
-    Returns:
-        [B] bool.
-    """
-    return tf.strings.regex_full_match(text, _LETTER_OR_DIGIT)
-
 
 def copy_signs(found: NBest, text: tf.Tensor, copied: tf.Tensor) -> NBest:
     """Replaces the n-best lists of some sentences by the sentences themselves.
 
-    Such a sentence ("", "!", an emoji) has one hypothesis: its own tokens, aligned one to one, with probability 1.
+    Such a sentence ("", "!", an emoji, "10:30") has one hypothesis: its own tokens, aligned one to one, with
+    probability 1.
 
     Args:
         found: N-best lists of all sentences.

@@ -27,7 +27,7 @@ from nmt_keras.search.shortlist import Shortlist, ShortlistMemory
 from nmt_keras.text import Codec, Source, Tokenizer, Tokens
 from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.tokens import SPECIAL_SURFACES
-from nmt_keras.translation.copying import copy_signs, has_words
+from nmt_keras.translation.copying import copy_signs
 from nmt_keras.translation.records import (
     Aligned,
     AlignedPair,
@@ -213,7 +213,7 @@ class ModelTranslator(Translator):
         """
         encoded, target_tokens, likelihood = self._log_likelihood(source, target)
         source_tokens = encoded.tokens
-        copies = ~has_words(source_tokens.text) & tf.equal(source_tokens.text, target_tokens.text)
+        copies = ~encoded.has_words & tf.equal(source_tokens.text, target_tokens.text)
         return Scored(
             log_prob=tf.where(copies, 0.0, likelihood.log_probs),
             token_log_probs=tf.where(copies[:, tf.newaxis], 0.0, likelihood.token_log_probs),
@@ -295,7 +295,7 @@ class ModelTranslator(Translator):
             source_lengths=source.lengths,
             truncated=source.truncated,
         )
-        copied = ~has_words(source.text)
+        copied = ~encoded.source.has_words
         if prefix is not None:
             copied &= tf.reduce_all(tf.equal(prefix, PAD), axis=1)
         return copy_signs(found, source.text, copied)

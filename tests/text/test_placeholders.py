@@ -45,6 +45,7 @@ def copies_of(codec, sentence):
         ("Lee https://example.com/a?b=1, www.x.es.", ["(Lee)", "https://example.com/a?b=1", "www.x.es"]),
         ("Y example.org.", ["example.org"]),
         ("Yo soy @ana_99 (no @).", ["@ana_99"]),
+        ("y mi_archivo.txt, #nmt2024, ejemplo.es/ruta.", ["mi_archivo.txt", "#nmt2024", "ejemplo.es/ruta"]),
         ("el 3rd y las 5pm", []),
         ("", []),
         ("¡!", []),
@@ -52,6 +53,12 @@ def copies_of(codec, sentence):
 )  # fmt: skip
 def test_names_numbers_and_addresses_are_found(codec, sentence, copied):
     assert copies_of(codec, sentence) == copied
+
+
+def test_a_sentence_of_copied_words_alone_has_no_words(codec):
+    sentences = ["ana.b@example.com, 10:30.", "A4", "¿7?", "Ximena", "Es 10:30.", "Ω", ""]
+    found = codec.encode_source(tf.constant(sentences)).has_words.numpy().tolist()
+    assert found == [False, False, False, True, True, True, False]
 
 
 def test_all_names_numbers_and_addresses_of_the_benchmark_are_found(codec):

@@ -74,8 +74,10 @@ SIGNS = {
     "😀 🇪🇸": "😀 🇪🇸",
     "¿?\u3000!": "¿? !",
     "\u0301": "\u0301",
+    "10:30": "10:30",
+    "½ ① ٣ <3": "½ ① ٣ <3",
 }
-"""Sentences without a letter or digit, and their translations."""
+"""Sentences without letters, and their translations."""
 
 
 def test_sentences_without_words_are_copied_and_aligned_one_to_one(translator, beam, served):
