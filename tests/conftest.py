@@ -25,7 +25,7 @@ from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = {"browser": CHROMIUM, "nginx": NGINX}
+PROGRAMS = {"browser": CHROMIUM, "cpp": shutil.which("g++"), "nginx": NGINX}
 """Programs outside Python that some tests run, by marker; ``None`` if not installed."""
 
 PROGRAMS_REQUIRED = "PROGRAMS_REQUIRED"
