@@ -8,8 +8,10 @@
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip if there is no network
 # make dist       wheel and source archive, in dist/
 # make lock       requirements*.txt, from pyproject.toml           UPGRADE=1 takes the newest versions
+# make address    replaces the address of the repository in all files   URL=https://github.com/OWNER/NAME
 # make audit      known vulnerabilities of the locked packages, from PyPI
 # make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
+# make conformance-container   the same against TensorFlow Serving's image; needs Docker   REPORT=conformance-container.json
 # Each target creates the virtual environment that it needs. It requires Python 3.11 to 3.13 and make.
 
 PYTHON ?= python3
@@ -21,7 +23,8 @@ RUN = $(VENV)/bin/python
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes
 
-.PHONY: demo test test-unit test-all test-tf220 test-beam lint docs dist notebooks serve conformance lock audit
+.PHONY: demo test test-unit test-all test-tf220 test-beam lint docs dist notebooks serve conformance lock audit \
+    conformance-container address
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: requirements.txt
@@ -116,8 +119,28 @@ lock: $(VENV)/.installed-dev
 audit: $(VENV)/.installed-dev
 	for file in requirements*.txt; do $(RUN) -m pip_audit --require-hashes --disable-pip -r $$file || exit; done
 
+address:
+	$(PYTHON) docs/address.py "$(URL)"
+
 serve: $(VENV)/.installed
 	$(RUN) -m nmt_keras_serve.server --model-dir saved_models --port $(PORT)
 
 conformance: $(VENV)/.installed
 	$(RUN) -m nmt_keras_serve.conformance --url $(URL) --model $(MODEL)
+
+# The image serves the committed model with metrics and CORS. The report has the date and the image's digest.
+IMAGE = $(shell sed -n 's/^ *image: \(tensorflow\/serving:.*\)/\1/p' serve/deploy/compose.yaml)
+IMAGE_URL = http://127.0.0.1:8511
+REPORT = conformance-container.json
+
+conformance-container: $(VENV)/.installed
+	docker pull --quiet $(IMAGE)
+	trap 'docker rm --force nmt-conformance' EXIT; \
+	docker run --detach --name nmt-conformance --publish $(IMAGE_URL:http://%=%):8501 --env MODEL_NAME=spa-eng \
+	    --volume "$(CURDIR)/saved_models/spa-eng:/models/spa-eng:ro" \
+	    --volume "$(CURDIR)/serve/deploy/monitoring.config:/config/monitoring.config:ro" \
+	    $(IMAGE) --monitoring_config_file=/config/monitoring.config --enable_cors_support && \
+	{ timeout 120 sh -c 'until curl -fs $(IMAGE_URL)/v1/models/spa-eng/metadata; do sleep 1; done' >/dev/null || \
+	    { docker logs nmt-conformance; exit 1; }; } && \
+	$(RUN) -m nmt_keras_serve.conformance --url $(IMAGE_URL) --monitoring --cors --json $(REPORT) \
+	    --server "$$(docker image inspect --format '{{index .RepoDigests 0}}' $(IMAGE))"

@@ -14,6 +14,7 @@ from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).parents[2]
 BADGE = re.compile(r"\[!\[Open in Colab\]\([^)]*\)\]\(([^)]*)\)")
+PICTURE = re.compile(r"\]\(data:image/png;base64,[^)]*\)")
 LINK = re.compile(r"\]\((\d-[\w-]+)\.ipynb\)")
 OUTSIDE = re.compile(r"\]\(((?:\.\./)*)\.\./notebooks/(\d-[\w-]+)\.ipynb")
 
@@ -29,6 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for file, content in resources["outputs"].items():
             files.append(File.generated(config, f"notebooks/{file}", content=content))
         text = BADGE.sub(r"[Open in Colab](\1)", text)  # the site loads nothing from other hosts
+        text = PICTURE.sub("](../architecture.svg)", text)  # the picture that notebook 0 contains
         text = LINK.sub(lambda link: f"]({target(link[1], executed)})", text)
         files.append(File.generated(config, f"notebooks/{name}.md", content=text))
     return files

@@ -16,12 +16,13 @@ import pytest
 import tyro
 from servers import running_server
 
-from docs import generate
+from docs import address, generate
 from nmt_keras import cli
 from nmt_keras.cli.serve import MODELS
 from nmt_keras.models import builder
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
+from notebooks.execute import HASH, source_hash
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -202,3 +203,25 @@ def test_the_commands_that_recipes_name_parse():
         assert lines, path.name
         for line in lines:
             assert cli.parse(line.split()).recipe in RECIPES
+
+
+def test_every_address_of_the_repository_is_the_project_s_and_a_new_one_replaces_it():
+    old, new = address.current(), "https://github.com/Someone/Some.Thing"
+    owner, name = address.owner_and_name(old)
+    files = address.texts(f"/{name}")
+    assert ROOT / "notebooks/0-nmt-with-attention.ipynb" in files
+    for path, text in files.items():
+        found = re.findall(rf"github(?:usercontent)?\.com/(?:github/)?([\w-]+)/{name}\b", text)
+        found += re.findall(rf"//([\w-]+)\.github\.io/{name}\b", text)
+        assert set(found) <= {owner}, path
+        after = address.replaced(text, old, new)
+        assert not re.search(rf"\b{owner}(/|\.github\.io)", after), path
+        assert address.replaced(after, new, old) == text, path
+        if path.suffix == ".ipynb":  # a cell whose outputs belong to its code stays so
+            assert current_cells(text) == current_cells(after), path
+
+
+def current_cells(notebook):
+    """Returns the cells of a notebook's text that store the hash of their code."""
+    cells = json.loads(notebook)["cells"]
+    return [cell["id"] for cell in cells if cell["metadata"].get(HASH) == source_hash("".join(cell["source"]))]

@@ -1,5 +1,6 @@
 """Every notebook runs from top to bottom in its own kernel, on the sample corpus, with small models, offline."""
 
+import hashlib
 import json
 import os
 import re
@@ -162,8 +163,16 @@ def test_a_progress_bar_is_kept_in_its_last_state(printed, shown):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_that_a_notebook_links_to_exist(name):
     prose = "\n".join(cell.source for cell in read(name).cells if cell.cell_type == "markdown")
-    for target in re.findall(r"\]\((?!https://)([^)]+)\)", prose):
+    for target in re.findall(r"\]\((?!https://|data:image/png;base64,)([^)]+)\)", prose):
         assert (ROOT / "notebooks" / target).exists(), target
+
+
+def test_notebook_0_contains_its_picture():
+    """Colab shows PNG data, but neither SVG data nor attachments. The cell stores the hash of the SVG that it shows."""
+    (cell,) = (cell for cell in read("0-nmt-with-attention").cells if "svg_sha256" in cell.metadata)
+    assert "](data:image/png;base64," in cell.source
+    svg = (ROOT / "docs" / "architecture.svg").read_bytes()
+    assert cell.metadata["svg_sha256"] == hashlib.sha256(svg).hexdigest(), "render docs/architecture.svg as PNG anew"
 
 
 DEPENDENCIES = ["tensorflow>=2.20,<2.22", "tensorflow-text>=2.20,<2.22", "keras>=3.12,<4"]
@@ -197,17 +206,19 @@ def drive(monkeypatch):
 
 
 def run_setup(name, monkeypatch, **replaced):
-    """Runs the first code cell of a notebook as on Colab, in the repository. Returns the recorded actions."""
+    """Runs the cell that fetches the repository as on Colab, in the repository. Returns the recorded actions."""
     done = []
     monkeypatch.setattr(subprocess, "run", lambda command, check: done.append(command[:4]))
     monkeypatch.setattr(colab, "move_and_link", lambda folder, home: done.append((folder, home)))
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.chdir(ROOT / "notebooks")
-    code = sources(name)["setup"].replace("/content/nmt_keras", replaced.pop("clone", str(ROOT)))
+    cells = sources(name)
+    code = cells.get("library", cells["setup"]).replace("/content/nmt_keras", replaced.pop("clone", str(ROOT)))
     for field, value in replaced.items():
         code, found = re.subn(rf"^{field} = \S+", f"{field} = {value}", code, flags=re.MULTILINE)
         assert found == 1
-    exec(re.sub(r"^( *)[%!].*$", r"\1pass", code, flags=re.MULTILINE), {})  # without magics and shell commands
+    code = re.sub(r"^( *)[%!].*$", r"\1pass", code, flags=re.MULTILINE)  # without magics and shell commands
+    exec(code, {"Path": Path, "EXPORT": Path(), "sys": sys})
     return done
 
 
@@ -224,11 +235,13 @@ def test_runs_are_kept_on_drive_on_request(drive, monkeypatch):
     assert run_setup("2-train", monkeypatch, DRIVE="True") == [PIP, runs]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("0")])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_failed_clone_names_the_address_of_the_project(name, drive, monkeypatch, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     with pytest.raises(AssertionError, match=f"{project['urls']['Homepage']}.*REPOSITORY"):
         run_setup(name, monkeypatch, clone=str(tmp_path / "none"))
+    cells = sources(name)
+    assert cells.get("library", cells["setup"]).count("GIT_TERMINAL_PROMPT=0 git clone") == 1
 
 
 @pytest.mark.parametrize("error", [DriveError("credentials were declined"), ValueError("mount failed")])
