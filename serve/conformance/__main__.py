@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,9 @@ class Options:
     timeout: float = 60.0
     """Time limit of an answer in seconds."""
     json: Path | None = None
-    """File for the results."""
+    """File for the results and their date."""
+    server: str = ""
+    """Name of the server in the file, such as its image."""
 
 
 class Outcome(NamedTuple):
@@ -97,7 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     failed = sum(outcome.failure is not None for outcome in outcomes)
     print(f"{len(outcomes) - failed} of {len(outcomes)} checks passed, model {server.model} version {server.version}")
     if options.json:
-        report = {"url": options.url, "model": server.model, "version": server.version, "failed": failed}
+        report = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "server": options.server,
+            "url": options.url,
+            "model": server.model,
+            "version": server.version,
+            "failed": failed,
+        }
         checks = [outcome._asdict() for outcome in outcomes]
         options.json.write_text(json.dumps({**report, "checks": checks}, indent=1, ensure_ascii=False) + "\n", "utf-8")
     sys.exit(failed > 0)
