@@ -47,12 +47,16 @@ def pytest_make_parametrize_id(val, argname):
     return argname if isinstance(val, bytes) else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Deselects tests that need the real corpus or a program if there is none.
 
-    The environment variable CORPUS names the real corpus. Files with long tests come first. At the end, one worker
-    would otherwise wait for the other.
+    The environment variable CORPUS names the real corpus. Tests with the shared run or the shared export are long.
+    Files with long tests come first. At the end, one worker would otherwise wait for the other.
     """
+    for item in items:
+        if {"run_folder", "reverser"} & {*item.fixturenames}:
+            item.add_marker("long")
     present = {"corpus": os.environ.get("CORPUS"), **PROGRAMS}
     without = [i for i in items if any(i.get_closest_marker(need) and not found for need, found in present.items())]
     config.hook.pytest_deselected(items=without)

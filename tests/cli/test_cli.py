@@ -459,7 +459,6 @@ def exported(run_folder, tmp_path_factory):
     return models / "tiny" / "1"
 
 
-@pytest.mark.long
 def test_an_exported_version_is_run_without_keras_and_what_other_commands_import(run_folder, exported, answers):
     unused = {
         *("grpc", "httpx", "keras", "matplotlib", "pandas", "sacrebleu"),
@@ -509,7 +508,6 @@ def own(pairs, tmp_path):
     return ["--pairs", write(tmp_path / "own.tsv", sources, targets), "--gold", gold]
 
 
-@pytest.mark.long
 def test_runs_are_compared_on_given_pairs_and_with_gold_links(run_folder, pairs, own, tmp_path, report, fails):
     other = shutil.copytree(run_folder, tmp_path / "other")
     first, second = report(run_folder, other, *own, "--worst", 0)["systems"]
@@ -547,7 +545,6 @@ def test_a_run_is_not_evaluated_on_another_corpus(run_folder, fails):
     assert "--corpus: " in fails("evaluate", run_folder)
 
 
-@pytest.mark.long
 def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_path, answers):
     one, grid = tmp_path / "one.svg", tmp_path / "grid.png"
     assert answers("plot", "heatmap", run_folder, SENTENCES[0], "--to", one) == [str(one)]

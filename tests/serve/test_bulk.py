@@ -141,7 +141,6 @@ def test_only_whole_lines_count(output, content, count, kept):
 # Command line
 
 
-@pytest.mark.long
 def test_a_killed_command_continues_where_it_was(served, tmp_path, output):
     source = tmp_path / "in"
     source.write_text("".join(f"a{number} b\n" for number in range(40)))
@@ -161,7 +160,6 @@ def test_a_killed_command_continues_where_it_was(served, tmp_path, output):
     assert finished.stderr == ""  # no progress bar outside a terminal
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("long", "beginning"), [("a b c d e", "e d c b a"), ("ñ " * 40_000, "ñ ñ ")])
 def test_the_command_warns_of_sentences_that_were_cut(served, tmp_path, output, capsys, long, beginning):
     (tmp_path / "in").write_bytes(gzip.compress(f"\ufeffa b\n{long}\nc d\n\udcff\n".encode("utf-8", "surrogateescape")))

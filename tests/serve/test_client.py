@@ -38,7 +38,6 @@ def client(served) -> Iterator[Client]:
         yield client
 
 
-@pytest.mark.long
 def test_sentences_are_translated_in_order(client):
     assert client.translate(["uno dos", "¿qué?", "a b"]) == ["dos uno", "¿qué?", "b a"]
     assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
@@ -46,7 +45,6 @@ def test_sentences_are_translated_in_order(client):
     assert client.translate(["a\ud800 b"]) == ["b a?"]  # a lone surrogate
 
 
-@pytest.mark.long
 def test_texts_are_split_into_sentences_and_joined_again(client):
     first, second = client.translate_texts(["Uno dos.\n\nTres  cuatro. A b c d.", "¡Ya! "])
     assert first.translation == "dos. Uno\n\ncuatro. Tres d. c b A"
@@ -56,7 +54,6 @@ def test_texts_are_split_into_sentences_and_joined_again(client):
     assert not second.truncated
 
 
-@pytest.mark.long
 def test_hypotheses_are_sorted_and_have_no_padding(client):
     one, _ = client.beam(["a b", "c d e"])
     assert one == Hypotheses(
@@ -77,7 +74,6 @@ def test_hypotheses_that_are_missing_or_repeat_a_text_are_left_out():
     assert [(each.translation, each.score) for each in found.hypotheses] == [("a", -1.0), ("b", -2.0)]
 
 
-@pytest.mark.long
 def test_a_sentence_beyond_max_text_bytes_is_cut_between_words_and_marked_truncated(client):
     fits, too_long = "a" * 24 + " año dos", "a" * 25 + " año dos"
     found = client.translate_with_scores([fits, too_long])
@@ -89,7 +85,6 @@ def test_a_sentence_beyond_max_text_bytes_is_cut_between_words_and_marked_trunca
         assert [each.truncated for each in ask([fits, too_long])] == [False, True]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "signature", "message"),
     [
@@ -320,7 +315,6 @@ def test_a_wrong_retry_is_refused(field, value):
 # Command line
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "printed", "warned"),
     [

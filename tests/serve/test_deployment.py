@@ -46,7 +46,6 @@ def test_the_models_are_those_that_clients_ask_for_by_default(path):
     assert model.model_platform == "tensorflow"
 
 
-@pytest.mark.long
 def test_the_health_check_passes_only_for_a_model_that_is_available(served):
     command = [part.replace("$$", "$") for part in COMPOSE["serving"]["healthcheck"]["test"][1:]]
     for address, model, is_healthy in ((served, "spa-eng", True), (served, "no", False), ("http://h:1", "a", False)):
@@ -56,7 +55,6 @@ def test_the_health_check_passes_only_for_a_model_that_is_available(served):
         assert (code == 0) is is_healthy
 
 
-@pytest.mark.long
 def test_probes_ask_for_what_exists_only_while_the_model_is_available(served):
     for probe in ("startupProbe", "readinessProbe"):
         path = CONTAINER[probe]["httpGet"]["path"]

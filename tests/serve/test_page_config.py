@@ -90,7 +90,6 @@ def test_the_page_names_no_other_host():
         assert set(hosts) <= {"http://www.w3.org"}, path.name  # the namespace of SVG, which is never fetched
 
 
-@pytest.mark.long
 def test_the_server_sends_every_file_of_the_page_with_its_type(served):
     types = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
     for path in WEB.iterdir():

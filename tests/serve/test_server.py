@@ -98,7 +98,6 @@ def running(tmp_path_factory, reverser) -> Iterator[Running]:
 # Models
 
 
-@pytest.mark.long
 def test_inputs_of_several_types_reach_the_graph_under_their_names(running):
     rows = [{"f": 1, "i": [2, 3], "b": True}, {"f": float("nan"), "i": [2**40, 1], "b": False}]
     response = running.toy("types", instances=rows)
@@ -108,12 +107,10 @@ def test_inputs_of_several_types_reach_the_graph_under_their_names(running):
     assert [row["negated"] for row in response.json()["predictions"]] == [False, True]
 
 
-@pytest.mark.long
 def test_bytes_travel_both_ways_as_base64(running):
     assert running.toy("only", instances=[{"b64": "/wA="}]).json() == {"predictions": [{"b64": "/wA="}]}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("cut", [slice(0, -9), slice(10, None)])
 def test_a_damaged_gzip_body_is_refused(running, cut):
     packed = gzip.compress(b'{"signature_name": "only", "instances": ["a"]}')
@@ -124,7 +121,6 @@ def test_a_damaged_gzip_body_is_refused(running, cut):
         assert ("uncompress the gzipped body" in response.text) is (status == 400)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("signature", "document", "message"),
     [
@@ -142,7 +138,6 @@ def test_a_request_that_does_not_fit_its_signature_is_refused(running, signature
     assert not response.json()["error"].startswith("Graph execution error")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "status", "named"),
     [
@@ -159,7 +154,6 @@ def test_methods_other_than_predict_and_models_that_are_not_served_are_refused(r
     assert named in response.json()["error"]
 
 
-@pytest.mark.long
 def test_a_damaged_model_has_its_reason_in_its_status(running):
     (status,) = running.http.get("/v1/models/damaged").json()["model_version_status"]
     assert (status["version"], status["state"]) == ("1", "END")
@@ -167,7 +161,6 @@ def test_a_damaged_model_has_its_reason_in_its_status(running):
     assert "saved_model.pb" in status["status"]["error_message"]
 
 
-@pytest.mark.long
 def test_a_graph_that_does_not_end_is_stopped(running):
     assert running.toy("endless", instances=[1]).status_code == 504
     assert running.toy("checked", instances=[4]).json() == {"predictions": [2.0]}  # the only slot is free
@@ -180,7 +173,6 @@ REQUESTS = ":tensorflow:serving:request_count_total"
 LATENCY = ":tensorflow:serving:request_latency"
 
 
-@pytest.mark.long
 def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_names(running):
     def count(name: str, **labels: str) -> float:
         page = running.http.get("/monitoring/prometheus/metrics")
@@ -232,7 +224,6 @@ def post(body: bytes, *headers: str, path: str = "/v1/models/rev:predict", versi
 CHUNKS = b"5\r\n" + BODY[:5] + b"\r\n15\r\n" + BODY[5:] + b"\r\n0\r\n\r\n"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "request_",
     [
@@ -250,7 +241,6 @@ def test_every_way_to_send_a_body_is_understood(running, request_):
     assert b'"translation": "dos uno"' in said
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
@@ -275,21 +265,18 @@ def test_a_malformed_request_is_refused_and_the_next_one_is_answered(running, re
     assert running.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
 
 
-@pytest.mark.long
 def test_a_client_that_does_not_finish_its_headers_is_cut_off(running):
     began = time.monotonic()
     assert talk(running, b"POST /v1/mod", b"els/rev:predict HT", pause=0.1) == b""
     assert SECONDS * 0.9 < time.monotonic() - began < SECONDS + 10
 
 
-@pytest.mark.long
 def test_a_client_that_does_not_finish_its_body_gets_408(running):
     said = talk(running, post(BODY[:9], LENGTH, CLOSE))
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b"--rest-api-timeout-in-ms" in said
 
 
-@pytest.mark.long
 def test_a_client_that_leaves_early_does_not_disturb_others(running):
     for part in (b"", b"POST", post(b"", LENGTH), post(BODY[:9], LENGTH), post(BODY, LENGTH)):
         with running.connect() as connection:
@@ -311,7 +298,6 @@ def test_a_forged_line_in_the_message_of_an_exception_is_indented_in_the_log():
 # New versions
 
 
-@pytest.mark.long
 def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
     failures, stop = [], threading.Event()
 
@@ -343,7 +329,6 @@ def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
 # Command
 
 
-@pytest.mark.long
 def test_sigterm_lets_requests_under_way_finish_and_the_exit_code_is_0(running):
     """This must be the last test with ``running``. ``running_server`` checks the exit code."""
     url = running.http.base_url

@@ -17,6 +17,8 @@ from nmt_keras.text import END, START, fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 
+pytestmark = pytest.mark.long
+
 SENTENCES = ["¿Dónde está mi hermana?", "", "No.", "😀 🇪🇸", "  ", "palabra " * 1250, "¡Hola! ¿Qué tal?", "x" * 10_000]
 WITH_WORDS = [sentence for sentence in SENTENCES if any(map(str.isalnum, sentence))]
 TARGETS = ["No.", "", "Where?", "my sister", "x " * 100, "Hello!", "a b c", "?"]
@@ -147,7 +149,6 @@ def test_eager_execution_gives_the_numbers_of_the_compiled_function(translator, 
         expect_equal(eagerly(searching.translate_nbest, SENTENCES[:4]), searching.translate_nbest(SENTENCES[:4]))
 
 
-@pytest.mark.long
 def test_a_reloaded_savedmodel_gives_the_numbers_of_the_translator(translator, served):
     expect_equal(served.translate(SENTENCES), translator.translate(SENTENCES))
     expect_equal(served.score(SENTENCES, TARGETS), translator.score(SENTENCES, TARGETS))
@@ -177,7 +178,6 @@ def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
     expect_equal(subwords.translate(SENTENCES[:2]), before)
 
 
-@pytest.mark.long
 def test_a_reloaded_savedmodel_splits_each_side_with_its_own_subwords(subwords, pairs, tmp_path):
     served = ServedTranslator(export(subwords, tmp_path / "subwords"))
     sources, targets = ([*side[:5]] for side in zip(*pairs, strict=True))
@@ -312,7 +312,6 @@ def test_wrong_batch_sizes_and_lists_of_unequal_length_are_refused(translator):
         translator.score(["hola", "adiós"], ["hello"])
 
 
-@pytest.mark.long
 def test_a_savedmodel_without_a_signature_is_refused_by_its_name(tmp_path):
     function = tf.function(tf.strings.upper, input_signature=[tf.TensorSpec([None], tf.string)])
     for name in ("serving_default", "align"):
@@ -330,7 +329,6 @@ def test_a_run_loads_in_one_call(run_folder, pairs):
     assert len(nmt_keras.load(run_folder).translate([pairs[0].source, ""])) == 2
 
 
-@pytest.mark.long
 def test_an_exported_version_or_the_newest_in_a_folder_loads_in_one_call(version, translator, tmp_path):
     expected = translator.translate(SENTENCES)
     expect_equal(nmt_keras.load(str(version)).translate(SENTENCES), expected)
@@ -348,7 +346,6 @@ def test_a_path_that_is_neither_run_nor_export_is_refused(tmp_path):
         nmt_keras.load(tmp_path / "nowhere")
 
 
-@pytest.mark.long
 def test_an_exported_version_loads_without_the_code_that_trained_it(version):
     unused = {
         "tensorflow_text.python",
