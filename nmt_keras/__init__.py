@@ -97,16 +97,19 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     """
     from pathlib import Path
 
+    from nmt_keras_serve.startup import native_messages_hidden
+
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(
             f"path: expected a run directory or an exported version; {folder} does not exist. The package contains no "
             "model. Clone the repository, which contains saved_models/spa-eng/1, or train a model with `nmt train`."
         )
-    if more or (folder / "recipe.json").exists():
-        from nmt_keras.runs import load_runs
+    with native_messages_hidden():
+        if more or (folder / "recipe.json").exists():
+            from nmt_keras.runs import load_runs
 
-        return load_runs([path, *more])
-    from nmt_keras.export import load_exported
+            return load_runs([path, *more])
+        from nmt_keras.export import load_exported
 
-    return load_exported(folder)
+        return load_exported(folder)

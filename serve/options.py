@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -35,6 +35,11 @@ class Options:
     """Let web pages of other origins send requests, read the answers and show the page in a frame. Accept any Host."""
     enable_monitoring: bool = False
     """Serve Prometheus metrics at /monitoring/prometheus/metrics."""
+    access_log: bool = False
+    """Log a line for each request: client, method, path and status. The access log is also off above --log-level
+    info."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe messages to log, on standard error."""
     shutdown_seconds: int = 30
     """Maximum seconds to finish the running requests when the server stops."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)

@@ -36,6 +36,7 @@ from .models.status import StatusError
 from .options import Options
 from .rest.app import create_app
 from .rest.http_protocol import timed_protocol
+from .startup import native_messages_hidden
 from .usage import read_options
 
 PROGRAM = f"{__package__}.server"
@@ -142,14 +143,16 @@ def serve(options: Options) -> None:
     listener = _bind(options.host, options.port)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(os.fdopen(os.dup(2), "w", buffering=1))  # is never hidden
     handler.addFilter(RepeatFilter())
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=options.log_level.upper(), handlers=[handler])
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # otherwise each malformed request writes a line
-    repository = _repository(configs, options)
+    with native_messages_hidden():
+        repository = _repository(configs, options)
     try:
-        _start(repository)
+        with native_messages_hidden():
+            _start(repository)
         core = Core(repository, options.limits)
         app = create_app(
             core,
@@ -158,7 +161,7 @@ def serve(options: Options) -> None:
             web=WEB if WEB.is_dir() else None,
             hosts=_hosts(listener, options),
         )
-        config = http_config(app, options.limits, options.shutdown_seconds)
+        config = http_config(app, options.limits, options.shutdown_seconds, options.access_log)
         with kept_up_to_date(repository, options.poll_seconds):
             Server(config, core, _url(listener)).run(sockets=[listener])
     except SystemExit as stop:
@@ -167,7 +170,7 @@ def serve(options: Options) -> None:
         raise
 
 
-def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.Config:
+def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int, access_log: bool = False) -> uvicorn.Config:
     """Returns the HTTP settings of uvicorn for ``app``."""
     return uvicorn.Config(
         app,
@@ -176,7 +179,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=False,
+        access_log=access_log,
         backlog=ACCEPTED,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.seconds)),

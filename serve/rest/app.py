@@ -35,6 +35,9 @@ _INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|reg
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
 _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
 
+HEALTH_PATH = "/healthz"
+"""Path that answers 200 if a model is available, else 503."""
+
 PIECE = 65536
 """Maximum bytes of an answer that are sent at once."""
 
@@ -87,6 +90,8 @@ def create_app(
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif path.lower().startswith("/v1/"):
             answer = api
+        elif path.split("?")[0] == HEALTH_PATH:
+            answer = _health(bool(core.repository.available()))
         elif with_monitoring and path.split("?")[0] == METRICS_PATH:
             answer = _metrics_page(core.metrics, path)
         elif files and scope["method"] in ("GET", "HEAD"):
@@ -314,6 +319,10 @@ class _Answer(Response):
 
 def _json(document: bytes, status: int = 200) -> Response:
     return _Answer(document, status, media_type="application/json")
+
+
+def _health(is_well: bool) -> Response:
+    return Response("ok" if is_well else "no model is available", 200 if is_well else 503, media_type="text/plain")
 
 
 def _metrics_page(metrics: Metrics, path: str) -> Response:

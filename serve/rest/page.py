@@ -1,4 +1,4 @@
-"""The files of the page. ``config.json`` is completed with an available model, its languages and its search."""
+"""The files of the page. ``config.json`` is completed with the available models, their languages and searches."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ MANIFEST = Path("assets.extra", "manifest.json")
 the ``beam_size`` of the default search."""
 _LANGUAGES = {"source": "source_language", "target": "target_language"}
 """Mapping from the name of a language code in the manifest to its name in the page's configuration."""
-_SETTINGS = (*_LANGUAGES.values(), "search")
-"""Fields of the page's configuration that belong to its model."""
 
 
 class PageFiles(StaticFiles):
@@ -54,25 +52,27 @@ class PageFiles(StaticFiles):
 
 
 def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
-    """Returns the configuration in a file, completed with an available model, its languages and its search.
+    """Returns the configuration in a file, with its ``models`` replaced by the available models.
 
-    The model in the file is kept if it is available. Otherwise the first available model by name replaces it, and the
-    file's languages and search are dropped. Models with a manifest, which every translation model has, come before
-    other models. Languages and search that the file does not set come from the model's manifest. If no model is
-    available, the configuration is returned unchanged.
+    The page first shows the first model. The models of the file come first, then translation models, which have a
+    manifest, then other models. Settings that the file does not give come from the manifest. If no model is available,
+    the configuration is returned unchanged.
 
     Returns:
         `None` if there is no such file, or it does not hold a JSON object.
     """
     config = _read_object(path)
-    names = [name for name, _ in repository.available()]
+    names = dict.fromkeys(name for name, _ in repository.available())
     if config is None or not names:
         return config
-    if config.get("model") not in names:
-        kept = {field: value for field, value in config.items() if field not in _SETTINGS}
-        translator = next((name for name in names if _manifest(repository, name) is not None), names[0])
-        config = {**kept, "model": translator}
-    return {**_settings(_manifest(repository, config["model"])), **config}
+    models = config.get("models")
+    sound = [each for each in models if isinstance(each, dict)] if isinstance(models, list) else []
+    listed = {each["name"]: each for each in sound if isinstance(each.get("name"), str)}
+    manifests = {name: _manifest(repository, name) for name in names}
+    first = [name for name in listed if name in names]
+    others = sorted(names.keys() - listed.keys(), key=lambda name: (manifests[name] is None, name))
+    completed = [{"name": name, **_settings(manifests[name]), **listed.get(name, {})} for name in (*first, *others)]
+    return {**config, "models": completed}
 
 
 def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 /** The page: requests a translation when typing pauses, and shows it or the problem. */
 
+import { EXAMPLES } from "./examples.js";
 import { createHeatmap } from "./heatmap.js";
 import { createHypotheses, number } from "./hypotheses.js";
 import { describe, PASSING } from "./problems.js";
@@ -10,19 +11,21 @@ import { alignWords, direction } from "./words.js";
 const PAUSE = 350; // milliseconds without a key before a request
 const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
 const LONGEST_WAIT = 30000;
+const KEPT = "text"; // key of the text that is kept while another model is loaded
 
 const element = (id) => document.getElementById(id);
 const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
 
 const config = await readConfig();
-const name = new URLSearchParams(location.search).get("model")?.trim() || config.model;
-// the languages in the file belong to the model in the file; "" is an unknown language
-const [sourceLanguage, targetLanguage] =
-  name === config.model ? [config.source_language, config.target_language] : ["", ""];
-for (const id of ["sentence", "source"]) write(element(id), sourceLanguage);
+const name = new URLSearchParams(location.search).get("model")?.trim() || config.models[0]?.name;
+const settings = { source_language: "", target_language: "", search: "beam", ...settingsOf(name) };
+const [sourceLanguage, targetLanguage] = [settings.source_language, settings.target_language]; // "" if unknown
+for (const id of ["sentence", "source", "example-sentence"]) write(element(id), sourceLanguage);
 for (const id of ["target", "whole", "spoken"]) write(element(id), targetLanguage);
-if (name === config.model) form.elements.search.value = config.search;
-const service = new Service(name, config.timeout_seconds);
+form.elements.search.value = settings.search;
+nameLanguages();
+listModels();
+const service = new Service(name ?? "", config.timeout_seconds);
 const showSentences = createSentences(
   { source: element("source"), target: element("target"), attended: element("attended") },
   () => field.focus(),
@@ -55,9 +58,54 @@ function write(element, lang) {
   Object.assign(element, { lang, dir: direction(lang) });
 }
 
+/** Names the languages in the title, the labels and the example. */
+function nameLanguages() {
+  const [from, to] = [languageName(sourceLanguage), languageName(targetLanguage)];
+  if (from && to) element("title").textContent = document.title = `Translate ${from} to ${to}`;
+  if (from) field.placeholder = `Type a sentence or a text in ${from}`;
+  if (to) element("target-label").textContent = to;
+  if (from) document.querySelector("label[for=sentence]").textContent = from;
+  const example = EXAMPLES[sourceLanguage.split("-")[0]];
+  element("example").hidden = !example;
+  element("example-sentence").textContent = example;
+  element("example-sentence").addEventListener("click", () => {
+    field.value = example;
+    field.focus();
+    ask(0);
+  });
+}
+
+/** Returns the English name of a language, or "" if it is unknown. */
+function languageName(code) {
+  try {
+    return (code && new Intl.DisplayNames("en", { type: "language", fallback: "none" }).of(code)) || "";
+  } catch {
+    return ""; // not a language code
+  }
+}
+
+/** Offers the models if there is a choice. The typed text is kept for another model of the same language. */
+function listModels() {
+  const names = config.models.map((model) => model.name);
+  element("choice-of-models").hidden = names.length < 2 && names.includes(name);
+  element("models").replaceChildren(...names.map((each) => new Option(each, each, false, each === name)));
+  if (!names.includes(name)) element("models").prepend(new Option("Choose a model", "", true, true));
+  element("models").addEventListener("change", ({ target }) => {
+    if (settingsOf(target.value)?.source_language === sourceLanguage) sessionStorage.setItem(KEPT, field.value);
+    location.search = new URLSearchParams({ model: target.value });
+  });
+  field.value = sessionStorage.getItem(KEPT) ?? field.value;
+  sessionStorage.removeItem(KEPT);
+}
+
+/** Returns the settings of a model in config.json. */
+function settingsOf(name) {
+  return config.models.find((model) => model.name === name);
+}
+
 /** Reads config.json. If the file or a setting is missing, defaults are used. */
 async function readConfig() {
-  const defaults = { model: "", timeout_seconds: 20, source_language: "", target_language: "", search: "align" };
+  const defaults = { models: [], timeout_seconds: 20 };
   try {
     const response = await fetch("config.json");
     return response.ok ? { ...defaults, ...(await response.json()) } : defaults;
@@ -118,7 +166,8 @@ function typed() {
 }
 
 function showModel() {
-  element("model").replaceChildren(bdi(name), ` · version ${service.model.version}`);
+  const version = `version ${service.model.version}`;
+  element("model").replaceChildren(...(element("choice-of-models").hidden ? [bdi(name), ` · ${version}`] : [version]));
   element("searches").hidden = !service.model.hasBeam;
 }
 
@@ -129,7 +178,9 @@ function showText({ text, truncated, sentences }, milliseconds) {
   element("spoken").textContent = text;
   element("heatmap").replaceChildren();
   element("hypotheses").replaceChildren();
-  showResult(true, truncated, `${Math.round(milliseconds)} ms · ${sentences} sentences`);
+  const advice = "A sentence, or the whole text, is too long. Enter shorter sentences, or fewer.";
+  const facts = `${Math.round(milliseconds)} ms · ${sentences} sentences · enter one sentence to see its attention`;
+  showResult(true, truncated && advice, facts);
 }
 
 function showAnswer(text, { sourceTokens, truncated, hypotheses }, signature, milliseconds) {
@@ -144,20 +195,30 @@ function showAnswer(text, { sourceTokens, truncated, hypotheses }, signature, mi
   const isBeam = signature === "beam";
   element("hypotheses").replaceChildren(...(isBeam ? [createHypotheses(hypotheses, targetLanguage, show)] : []));
   const scores = isBeam ? "" : ` · score ${number(best.score)} · log-probability ${number(best.logProb)}`;
-  showResult(false, truncated, `${Math.round(milliseconds)} ms${scores}`);
+  const advice = "The sentence is too long. The end is struck out. Enter a shorter sentence.";
+  showResult(false, truncated && advice, `${Math.round(milliseconds)} ms${scores}`);
 }
 
-/** Shows the section of the result: as a text, or as a sentence with its attention. */
-function showResult(isText, truncated, facts) {
+/**
+ * Shows the section of the result: as a text, or as a sentence with its attention.
+ *
+ * @param {boolean} isText
+ * @param {string | false} advice what to do about a truncated text; false for a complete one
+ * @param {string} facts
+ */
+function showResult(isText, advice, facts) {
+  element("controls").disabled = isText; // they are for the attention of a sentence
   element("whole").hidden = !isText;
   for (const id of ["target", "source-label", "source", "attended"]) element(id).hidden = isText;
-  element("truncated").hidden = !truncated;
+  element("truncated").hidden = !advice;
+  element("advice").textContent = advice || "";
   element("facts").textContent = facts;
   result.hidden = false;
   result.ariaBusy = "false";
 }
 
 function showNothing() {
+  element("controls").disabled = false;
   result.hidden = true;
   result.ariaBusy = "false";
   element("spoken").textContent = "";
@@ -165,18 +226,16 @@ function showNothing() {
 
 /** Shows a problem once. `null` hides it. */
 function showProblem(error) {
-  const asksForName = error?.kind === "missing" || error?.kind === "unnamed";
-  element("another-model").hidden = !asksForName;
   if (error === null) {
     problem.replaceChildren();
     return;
   }
-  const { title, advice } = describe(error, name, config.timeout_seconds);
+  const { title, advice } = describe(error, name, config);
   const heading = Object.assign(document.createElement("strong"), { textContent: title });
   const paragraph = Object.assign(document.createElement("p"), { textContent: advice });
   if (problem.textContent === title + advice) return; // otherwise screen readers would repeat the alert
   problem.replaceChildren(heading, paragraph);
-  if (!asksForName && !PASSING.has(error.kind)) {
+  if (error.kind !== "unnamed" && !PASSING.has(error.kind)) {
     const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
     again.addEventListener("click", () => {
       field.focus(); // the button disappears with the problem

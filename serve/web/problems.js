@@ -6,10 +6,10 @@ export const PASSING = new Set(["offline", "unreachable", "busy", "loading"]);
 /**
  * @param {import("./service.js").ServiceError} error
  * @param {string} model name of the model
- * @param {number} seconds time limit of an answer
+ * @param {{models: object[], timeout_seconds: number}} config
  * @returns {{title: string, advice: string}}
  */
-export function describe(error, model, seconds) {
+export function describe(error, model, { models, timeout_seconds: seconds }) {
   const reason = error.message ? ` Reason: ${error.message}` : "";
   const texts = {
     offline: ["You are offline", "The translation appears as soon as you are connected again."],
@@ -17,8 +17,11 @@ export function describe(error, model, seconds) {
     busy: ["The server is busy", "The page tries again in a moment."],
     loading: ["The model is still being loaded", "The page tries again in a moment."],
     timeout: [`There was no answer within ${seconds} seconds`, "Try a shorter sentence."],
-    missing: [`There is no model “${model}” on this server`, "Enter the name of another model."],
-    unnamed: ["No model is selected", "Enter the name of a model. The operator of the server knows the names."],
+    missing: [
+      `There is no model “${model}” on this server`,
+      models.length ? "Choose another model at the top of the page." : "Name a model in the address: ?model=NAME.",
+    ],
+    unnamed: ["No model is selected", "Name a model in the address: ?model=NAME."],
     unfit: [`The model “${model}” has no alignments`, "Export a model with the signature “align”."],
     refused: ["The server refused the sentence", `Change the sentence.${reason}`],
     failed: ["The server failed", `Tell the server’s operator.${reason}`],

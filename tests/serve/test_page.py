@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, LocatorAssertions, Page, Request, Route, expect, sync_playwright
@@ -21,6 +22,17 @@ pytestmark = pytest.mark.browser
 PREDICT = re.compile(r":predict$")
 STATUS = re.compile(r"/v1/models/[^/]+$")
 METADATA = re.compile(r"/metadata$")
+
+
+def configured(*others: str, timeout_seconds: float = 20.0, **settings: str) -> dict[str, Any]:
+    """Returns a config.json with the model ``spa-eng``, its settings, and other models."""
+    return {
+        "models": [{"name": "spa-eng", **settings}, *({"name": name} for name in others)],
+        "timeout_seconds": timeout_seconds,
+    }
+
+
+LANGUAGES = ("source_language", "target_language")
 
 
 class Opened(NamedTuple):
@@ -96,6 +108,7 @@ def web(chromium, served) -> Iterator[Opened]:
         if request.url.endswith(":predict"):
             asked.append(request.post_data_json)
 
+    page.route("**/config.json", lambda route: route.fulfill(json=configured(search="align")))
     page.on("request", watch)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda said: faults.append(said.text) if "Security Policy" in said.text else None)
@@ -130,11 +143,8 @@ def test_an_alignment_of_tokens_becomes_one_of_words(loaded, case):
         "async (tokens) => (await import('/words.js')).alignWords(...tokens)",
         [case["source_tokens"], case["target_tokens"], case["alignment"]],
     )
-    assert found == {
-        "source": case["source_words"],
-        "target": case["target_words"],
-        "weights": case["word_alignment"],
-    }
+    assert (found["source"], found["target"]) == (case["source_words"], case["target_words"])
+    np.testing.assert_allclose(found["weights"], case["word_alignment"], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +233,15 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     web.page.route(PREDICT, answer)
     web.ask("Uno.\n\nDos.")
     web.expect("#whole").to_have_text("uno.\n\ndos.", use_inner_text=True)
-    web.expect("#facts").to_have_text(re.compile(r"^\d+ ms · 2 sentences$"))
+    web.expect("#facts").to_have_text(re.compile(r"^\d+ ms · 2 sentences"))
+    web.expect("#controls").to_have_attribute("disabled", "")
     web.expect("#truncated").to_be_visible()
     web.expect("#target").to_be_hidden()
     assert [request["inputs"]["text"] for request in web.asked] == [["Uno.\n\nDos."]]
     web.ask("uno dos.")  # one sentence: only its attention is requested
     web.expect("#target").to_have_text("dos. uno")
     web.expect("#whole").to_be_hidden()
+    web.expect("#controls").not_to_have_attribute("disabled", "")
     assert [request["signature_name"] for request in web.asked] == ["text", "align"]
 
 
@@ -313,7 +325,7 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
 )
 def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(web, languages, source, target):
     """For example, an Arabic sentence may begin with "LibreOffice". This word stands on the right."""
-    web.answer("**/config.json", json=dict(zip(("model", *LANGUAGES), ("spa-eng", *languages), strict=True)))
+    web.answer("**/config.json", json=configured(**dict(zip(LANGUAGES, languages, strict=True))))
     web.open("?model=spa-eng")
     shown_in_full(web)
     for selector, expected in {
@@ -472,7 +484,7 @@ def test_a_malformed_answer_is_a_problem_and_the_page_stops_waiting(web, asked, 
 
 
 def test_the_page_waits_no_longer_than_its_timeout(web):
-    web.answer("**/config.json", json={"model": "spa-eng", "timeout_seconds": 0.3})
+    web.answer("**/config.json", json=configured(timeout_seconds=0.3, search="align"))
     web.open()
     web.expect("#model").to_have_text("spa-eng · version 3")
     web.page.route(PREDICT, lambda route: None)
@@ -487,23 +499,20 @@ def test_the_page_waits_no_longer_than_its_timeout(web):
 
 
 def test_the_model_in_the_address_takes_precedence_over_the_configuration(web):
-    web.answer("**/config.json", json={"model": "eng-spa"})
+    web.answer("**/config.json", json={"models": [{"name": "eng-spa"}, {"name": "spa-eng"}]})
     web.open("?model=spa-eng")
-    web.expect("#model").to_have_text("spa-eng · version 3")
+    web.expect("#model").to_have_text("version 3")
+    web.expect("#models").to_have_value("spa-eng")
     web.ask("uno dos")
     web.expect("#target").to_have_text("dos uno")
-
-
-LANGUAGES = ("source_language", "target_language")
-IN_LANGUAGES = {"model": "spa-eng", "source_language": "es", "target_language": "en"}
 
 
 @pytest.mark.parametrize(
     ("config", "source", "target"),
     [
-        (IN_LANGUAGES, "es", "en"),
-        ({**IN_LANGUAGES, "model": "eng-spa"}, "", ""),  # languages of another model
-        ({"model": "spa-eng"}, "", ""),
+        (configured(source_language="es", target_language="en"), "es", "en"),
+        ({"models": [{"name": "eng-spa", "source_language": "es", "target_language": "en"}]}, "", ""),
+        (configured(), "", ""),
     ],
     ids=["its own", "another model's", "unknown"],
 )
@@ -517,13 +526,51 @@ def test_each_sentence_says_in_which_language_it_is(web, config, source, target)
         expect(web.page.locator(selector).first).to_have_attribute("lang", target)
 
 
-def test_a_model_that_is_missing_is_asked_for_by_name(web):
+def test_the_page_names_its_languages_and_offers_an_example(web):
+    web.answer("**/config.json", json=configured(source_language="es-MX", target_language="en"))
+    web.open()
+    expect(web.page).to_have_title("Translate Mexican Spanish to English")
+    expect(web.page.get_by_role("heading", level=1)).to_have_text("Translate Mexican Spanish to English")
+    web.expect("#sentence").to_have_attribute("placeholder", "Type a sentence or a text in Mexican Spanish")
+    web.page.get_by_role("button", name="Mi hermana trabaja en un hospital.").click()
+    web.expect("#target").to_have_text("hospital. un en trabaja hermana Mi")
+    web.expect("#sentence").to_be_focused()
+
+
+@pytest.mark.parametrize("code", ["", "not a code", "qq"])
+def test_the_page_gives_no_example_of_an_unknown_language(web, code):
+    web.answer("**/config.json", json=configured(source_language=code, target_language=code))
+    web.open()
+    web.expect("#model").to_have_text("spa-eng · version 3")
+    expect(web.page).to_have_title("Translate")
+    web.expect("#example").to_be_hidden()
+
+
+def test_beam_search_is_the_default(web):
+    web.answer("**/config.json", json=configured())
+    web.ask("uno dos")
+    web.expect("#hypotheses tbody tr").to_have_count(2)
+    assert [request["signature_name"] for request in web.asked] == ["beam"]
+
+
+@pytest.mark.parametrize(("language", "kept"), [("es", "uno dos"), ("en", "")])
+def test_another_model_is_chosen_from_the_list_and_gets_the_text_if_it_is_of_its_language(web, language, kept):
+    models = [{"name": "eng-spa", "source_language": "es"}, {"name": "spa-eng", "source_language": language}]
+    web.answer("**/config.json", json={"models": models})
+    web.ask("uno dos")
+    web.expect_problem("There is no model “eng-spa” on this server")
+    web.page.get_by_label("Model").select_option("spa-eng")
+    web.expect("#model").to_have_text("version 3")
+    assert web.page.url.endswith("?model=spa-eng")
+    web.expect("#sentence").to_have_value(kept)
+    web.expect("#target").to_have_text("dos uno" if kept else "")
+
+
+def test_a_model_that_is_missing_is_replaced_from_the_list(web):
     web.open("?model=eng-spa")
     web.expect_problem("There is no model “eng-spa” on this server")
-    web.page.get_by_label("Model").fill("spa-eng")
-    web.page.keyboard.press("Enter")
+    web.page.get_by_label("Model").select_option("spa-eng")
     web.expect("#model").to_have_text("spa-eng · version 3")
-    assert web.page.url.endswith("?model=spa-eng")
 
 
 # Layout and accessibility

@@ -109,34 +109,42 @@ def test_only_pages_that_may_read_the_answers_may_show_the_page_in_a_frame(with_
     assert headers.get("x-frame-options") == (None if with_cors else "DENY")
 
 
-SPANISH = '{"model": "spa-eng", "timeout_seconds": 7}'
+def listed(*models, **fields):
+    """Returns a config.json with models."""
+    return json.dumps({"models": [{"name": name} for name in models], **fields})
 
 
 @pytest.mark.parametrize(
     ("published", "named"),
     [
-        ([Published("pairs", 2), Published("quick", 1)], "pairs"),
-        ([Published("pairs", 1), Published("spa-eng", 3)], "spa-eng"),
-        ([Published("classifier", 1, "no json"), Published("pairs", 2, "{}")], "pairs"),
-        ([], "spa-eng"),
+        ([Published("pairs", 2), Published("quick", 1)], ["pairs", "quick"]),
+        ([Published("pairs", 1), Published("spa-eng", 3), Published("spa-eng", 2)], ["spa-eng", "pairs"]),
+        ([Published("classifier", 1, "no json"), Published("pairs", 2, "{}")], ["pairs", "classifier"]),
+        ([], ["spa-eng"]),
     ],
     ids=["missing", "there", "one that is no translator", "no model at all"],
 )
-def test_the_page_is_told_of_a_model_that_answers(configured, published, named):
-    response = configured(SPANISH, *published)
+def test_the_page_is_told_of_the_models_that_answer_those_of_its_file_first(configured, published, named):
+    response = configured(listed("spa-eng", timeout_seconds=7), *published)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert response.headers["cache-control"] == "no-cache"
-    assert response.json() == {"model": named, "timeout_seconds": 7}
+    assert response.json() == {"models": [{"name": name} for name in named], "timeout_seconds": 7}
 
 
 def test_a_configuration_without_a_model_gets_one_and_head_is_answered_too(asked):
     response = asked("HEAD", "/config.json", "{}", Published("pairs", 1))
     assert response.status_code == 200
-    assert int(response.headers["content-length"]) == len('{\n  "model": "pairs"\n}\n')
+    assert int(response.headers["content-length"]) == len(json.dumps({"models": [{"name": "pairs"}]}, indent=2)) + 1
 
 
-@pytest.mark.parametrize("content", ['{"model": ', '["spa-eng"]'])
+@pytest.mark.parametrize("models", [3, "spa-eng", [3, {"name": 3}, {}], None])
+def test_malformed_models_of_a_configuration_are_ignored(configured, models):
+    found = configured(json.dumps({"models": models}), Published("pairs", 1)).json()
+    assert found == {"models": [{"name": "pairs"}]}
+
+
+@pytest.mark.parametrize("content", ['{"models": ', '["spa-eng"]'])
 def test_a_configuration_that_is_none_is_served_as_it_is(configured, content):
     assert configured(content, Published("pairs", 1)).text == content
 
@@ -151,7 +159,7 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
 
 
 @pytest.mark.parametrize(
-    ("said", "published", "told"),
+    ("own", "published", "told"),
     [
         ({}, [Published("spa-eng", 1, ENGLISH_TO_SPANISH), Published("spa-eng", 2, SPANISH_TO_ENGLISH)], ("es", "en")),
         ({"source_language": "es-MX"}, [Published("spa-eng", 1, SPANISH_TO_ENGLISH)], ("es-MX", "en")),
@@ -175,8 +183,8 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
         "no manifest",
     ],
 )
-def test_the_page_is_told_of_the_languages_of_its_model(configured, said, published, told):
-    found = configured(json.dumps({"model": "spa-eng", **said}), *published).json()
+def test_the_page_is_told_of_the_languages_of_its_models(configured, own, published, told):
+    (found,) = configured(json.dumps({"models": [{"name": "spa-eng", **own}]}), *published).json()["models"]
     assert (found.get("source_language"), found.get("target_language")) == told
 
 
@@ -190,6 +198,12 @@ def test_the_page_is_told_of_the_languages_of_its_model(configured, said, publis
         ({}, '{"search": 5}', None),
     ],
 )
-def test_the_page_is_told_of_the_default_search_of_its_model(configured, own, manifest, told):
-    content = json.dumps({"model": "spa-eng", **own})
-    assert configured(content, Published("spa-eng", 1, manifest)).json().get("search") == told
+def test_the_page_is_told_of_the_default_search_of_its_models(configured, own, manifest, told):
+    content = json.dumps({"models": [{"name": "spa-eng", **own}]})
+    (found,) = configured(content, Published("spa-eng", 1, manifest)).json()["models"]
+    assert found.get("search") == told
+
+
+def test_the_server_is_well_while_a_model_is_available(asked):
+    assert asked("GET", "/healthz").status_code == 503
+    assert asked("GET", "/healthz", None, Published("pairs", 1)).status_code == 200

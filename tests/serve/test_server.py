@@ -358,7 +358,8 @@ def load_warm(folder):
     return Servable()
 
 sys.modules["serve.models.warmup"] = types.SimpleNamespace(load_warm=load_warm)
-server.main(["--model-dir", sys.argv[1], "--port", "0", "--poll-seconds", "0.1", "--shutdown-seconds", "1"])
+usual = ["--port", "0", "--poll-seconds", "0.1", "--shutdown-seconds", "1"]
+server.main(["--model-dir", sys.argv[1], *usual, *sys.argv[2:]])
 """
 """A server on which only the model ``first`` loads. All others block forever."""
 
@@ -431,3 +432,60 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
         port = busy.getsockname()[1]
         with pytest.raises(SystemExit, match=f"port {port}: .* in use"):
             server.main(["--model-dir", str(tmp_path), "--port", str(port)])
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ([], ["INFO Model first version 1 loaded", "INFO Model first version 1 unloaded"]),
+        (
+            ["--access-log"],
+            [
+                "INFO Model first version 1 loaded",
+                '"GET /healthz HTTP/1.1" 200',
+                '"GET /v1/models/a%0Ab HTTP/1.1" 404',
+                "INFO Model first version 1 unloaded",
+            ],
+        ),
+        (["--access-log", "--log-level", "warning"], []),
+    ],
+    ids=["default", "requests", "warnings"],
+)
+def test_the_log_has_what_its_options_ask_for(tmp_path, options, lines):
+    (tmp_path / "first" / "1").mkdir(parents=True)
+    command = [sys.executable, "-c", LOADING, str(tmp_path), *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "loading first\n"
+            url = process.stdout.readline().split()[-1]
+            assert httpx.get(f"{url}/healthz", trust_env=False).text == "ok"
+            httpx.get(f"{url}/v1/models/a%0Ab", trust_env=False)
+            process.terminate()
+            _, log = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    found = log.splitlines()
+    assert len(found) == len(lines), log
+    assert all(part in line for part, line in zip(lines, found, strict=True)), log
+
+
+HIDING = """
+import os, sys
+from serve.startup import native_messages_hidden
+
+with native_messages_hidden():
+    os.write(2, b"native 1\\n")
+    print("python", file=sys.stderr)
+os.write(2, b"native 2\\n")
+with native_messages_hidden():
+    os.write(2, b"native 3\\n")
+    raise ValueError("fault")
+"""
+
+
+@pytest.mark.parametrize(("level", "hidden"), [("2", {"native 1"}), ("0", set())])
+def test_native_messages_are_hidden_unless_an_error_or_the_environment_asks_for_them(level, hidden):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": level}
+    done = subprocess.run([sys.executable, "-c", HIDING], cwd=ROOT, env=environment, capture_output=True, text=True)
+    shown = set(done.stderr.splitlines())
+    assert {"native 1", "python", "native 2", "native 3", "ValueError: fault"} - shown == hidden

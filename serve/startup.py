@@ -1,0 +1,36 @@
+"""Hides what TensorFlow prints when it starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def native_messages_hidden() -> Iterator[None]:
+    """Hides what native code writes to standard error within the context. If the context raises an error, shows it.
+
+    On a machine without a GPU, TensorFlow and SentencePiece print about ten lines that look like errors, such as
+    "failed call to cuInit". No setting switches them off. Messages of Python are shown. If TF_CPP_MIN_LOG_LEVEL is 0 or
+    1, nothing is hidden.
+    """
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
+        yield
+        return
+    ours = sys.stderr
+    with tempfile.TemporaryFile() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+        os.dup2(hidden.fileno(), 2)
+        if ours is sys.__stderr__:
+            sys.stderr = shown
+        try:
+            yield
+        except Exception:
+            hidden.seek(0)
+            os.write(shown.fileno(), hidden.read())
+            raise
+        finally:
+            os.dup2(shown.fileno(), 2)
+            sys.stderr = ours

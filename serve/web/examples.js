@@ -1,0 +1,21 @@
+/** An example sentence by language code: "My sister works in a hospital." */
+export const EXAMPLES = {
+  ar: "تعمل أختي في مستشفى.",
+  de: "Meine Schwester arbeitet in einem Krankenhaus.",
+  en: "My sister works in a hospital.",
+  es: "Mi hermana trabaja en un hospital.",
+  fr: "Ma sœur travaille dans un hôpital.",
+  he: "אחותי עובדת בבית חולים.",
+  hi: "मेरी बहन अस्पताल में काम करती है।",
+  it: "Mia sorella lavora in un ospedale.",
+  ja: "私の姉は病院で働いています。",
+  ko: "우리 언니는 병원에서 일합니다.",
+  nl: "Mijn zus werkt in een ziekenhuis.",
+  pl: "Moja siostra pracuje w szpitalu.",
+  pt: "A minha irmã trabalha num hospital.",
+  ru: "Моя сестра работает в больнице.",
+  th: "พี่สาวของฉันทำงานที่โรงพยาบาล",
+  tr: "Kız kardeşim bir hastanede çalışıyor.",
+  vi: "Chị tôi làm việc ở bệnh viện.",
+  zh: "我姐姐在医院工作。",
+};
