@@ -26,7 +26,6 @@ Logits = namedtuple("Logits", "logits")
 class Bigram(keras.Model):
     """Predicts each token from the token before it and from the bag of source words."""
 
-    decoder = SimpleNamespace(needs_static_width=False)
     encoder = SimpleNamespace(supports_cudnn=False)
 
     def __init__(self, units=3, rate=0.3):

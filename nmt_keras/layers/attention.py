@@ -50,9 +50,6 @@ class Attention(BaseLayer):
             values_shape: Shape of the annotations, [B, S, D].
         """
 
-    needs_static_width = False
-    """If True, the operations depend on the static width S of a batch, so functions for different widths differ."""
-
     def context_size(self, encoding_shape: Encoding) -> int:
         """Returns the width of the contexts; 0 if there are none.
 

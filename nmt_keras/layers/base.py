@@ -34,6 +34,13 @@ class BaseLayer(keras.layers.Layer):
         return tf.cast(x, self.compute_dtype)
 
 
+def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
+    """Returns a built layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``."""
+    layer = keras.layers.LayerNormalization(epsilon=1e-5, name=name)
+    layer.build((None, None, units))
+    return layer
+
+
 def serialize(layer: keras.layers.Layer) -> dict[str, object]:
     """Returns the configuration of a layer that is an argument of another layer, which will build it."""
     config = keras.saving.serialize_keras_object(layer)

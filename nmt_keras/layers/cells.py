@@ -12,9 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Shape
+from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
 from nmt_keras.layers.dropout import apply_dropout
-from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 
 
@@ -208,7 +207,7 @@ class LayerNormGRUCell(Cell):
         s~_t = tanh(LN(W x_t + C c_t + b) + r_t * LN(U s_{t-1}))                  proposal
         s_t  = (1 - z_t) * s_{t-1} + z_t * s~_t
 
-    LN is ``layers.layer_norm.normalize``, with a scale and a shift of its own in each place. The sums of z and r are
+    LN is ``keras.layers.LayerNormalization``, with another scale and shift in each place. The sums of z and r are
     normalised as one vector of size 2U. The paper's input has no separate context, and its products have no b. As in
     Cho's unit, z = 1 takes the proposal. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal.
     """
@@ -230,10 +229,10 @@ class LayerNormGRUCell(Cell):
         gates, proposal = tf.split(projected, sizes, axis=-1)
         recurrent = matmul(apply_dropout(state, dropout_mask), self.recurrent)
         recurrent_gates, recurrent_proposal = tf.split(recurrent, sizes, axis=-1)
-        recurrent_gates = normalize(self.recurrent_gates_norm, recurrent_gates)
-        recurrent_proposal = normalize(self.recurrent_proposal_norm, recurrent_proposal)
-        update, reset = tf.split(tf.sigmoid(normalize(self.gates_norm, gates) + recurrent_gates), 2, axis=-1)
-        proposal = tf.tanh(normalize(self.proposal_norm, proposal) + reset * recurrent_proposal)
+        recurrent_gates = self.recurrent_gates_norm(recurrent_gates)
+        recurrent_proposal = self.recurrent_proposal_norm(recurrent_proposal)
+        update, reset = tf.split(tf.sigmoid(self.gates_norm(gates) + recurrent_gates), 2, axis=-1)
+        proposal = tf.tanh(self.proposal_norm(proposal) + reset * recurrent_proposal)
         return state + update * (proposal - state)
 
 

@@ -18,16 +18,13 @@ class LocalAttention(GlobalAttention):
     """Attention over the annotations within D positions of p_t (Luong, Pham, Manning 2015, section 3.2).
 
     Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the length of the
-    source. If the static width of a batch is at most 2D + 1, all positions are read, because that is cheaper. If the
-    window extends beyond the sentence, only the positions inside the sentence compete. Positions count from 0. D is the
-    paper's half-width of the window, not the width of an annotation.
+    source. If the window extends beyond the sentence, only the positions inside the sentence compete. Positions count
+    from 0. D is the paper's half-width of the window, not the width of an annotation.
 
     Args:
         score: Function that computes e_ts.
         window: D.
     """
-
-    needs_static_width = True
 
     def __init__(self, score: ScoreFunction, window: int, **kwargs: object) -> None:
         super().__init__(score, **kwargs)
@@ -41,15 +38,6 @@ class LocalAttention(GlobalAttention):
         """Returns p_t [B, Q] float32, within the sentence."""
         raise NotImplementedError
 
-    def reads_all(self, per_position: tf.Tensor) -> bool:
-        """Returns True if the static width of ``per_position`` is at most the width of the window.
-
-        Args:
-            per_position: [B, S, ...].
-        """
-        width = per_position.shape[1]
-        return width is not None and width <= 2 * self.window + 1
-
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns the attention weights, adjusted by distance.
 
@@ -62,11 +50,6 @@ class LocalAttention(GlobalAttention):
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns a_t within the window."""
         center = self.center(query, position, memory)[..., tf.newaxis]
-        if self.reads_all(memory.mask):
-            distance = tf.range(float(memory.mask.shape[1])) - center  # [B, Q, S]
-            inside = memory.mask[:, tf.newaxis] & (tf.abs(distance) <= self.window)
-            alpha = masked_softmax(self.score.scores(query, memory.keys), inside)
-            return AttentionWeights(self.prefer(alpha, distance), tf.zeros_like(position))
         lengths = memory.lengths[:, tf.newaxis, tf.newaxis]
         first = tf.cast(tf.math.ceil(center - self.window), tf.int32)
         positions = first + tf.range(2 * self.window + 1)  # [B, Q, W]
@@ -78,8 +61,6 @@ class LocalAttention(GlobalAttention):
 
     def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the window."""
-        if self.reads_all(values):
-            return tf.matmul(weights.alpha, values)
         window = self._window(values, weights.first[..., tf.newaxis])
         return tf.matmul(weights.alpha[:, :, tf.newaxis], window)[:, :, 0]
 
@@ -102,8 +83,6 @@ class LocalAttention(GlobalAttention):
 
     def alignment(self, weights: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions."""
-        if self.reads_all(memory.mask):
-            return weights.alpha
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
         last = 2 * self.window
         places = tf.range(width) - weights.first[..., tf.newaxis]  # [B, Q, S]: positions within the window

@@ -8,9 +8,8 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.attention import masked_softmax
-from nmt_keras.layers.base import BaseLayer, Shape
+from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
-from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 
 
@@ -167,7 +166,7 @@ class SelfAttentionLayer(BaseLayer):
             mask: [B, 1 or L, L] bool.
             masks: Dropout masks.
         """
-        normed = normalize(self.self_attention_norm, x)
+        normed = self.self_attention_norm(x)
         added, _ = self.self_attention.attend(normed, *self.self_attention.keys_and_values(normed), mask)
         return x + apply_dropout(added, masks.self_attention)
 
@@ -183,13 +182,11 @@ class SelfAttentionLayer(BaseLayer):
         Returns:
             [B, Q, units], and the alignment [B, Q, S], the mean over heads.
         """
-        added, alignment = self.cross_attention.attend(
-            normalize(self.cross_attention_norm, x), *source, mask[:, tf.newaxis]
-        )
+        added, alignment = self.cross_attention.attend(self.cross_attention_norm(x), *source, mask[:, tf.newaxis])
         return x + apply_dropout(added, masks.cross_attention), alignment
 
     def feed_forward(self, x: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the last sublayer, position by position."""
-        hidden = tf.nn.relu(matmul(normalize(self.feed_forward_norm, x), self.widen, self.widen_bias))
+        hidden = tf.nn.relu(matmul(self.feed_forward_norm(x), self.widen, self.widen_bias))
         added = matmul(hidden, self.narrow, self.narrow_bias)
         return x + apply_dropout(added, masks.feed_forward)

@@ -110,11 +110,6 @@ class BaseDecoder(keras.Model):
         return self.dropout_rate > 0.0 or bool(self.output_dropout_rate)
 
     @property
-    def needs_static_width(self) -> bool:
-        """True if the operations depend on the static width S of a batch."""
-        return False
-
-    @property
     def runs_cudnn(self) -> bool:
         """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
         return False

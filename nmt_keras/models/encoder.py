@@ -8,11 +8,10 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
-from nmt_keras.layers.base import Shape
+from nmt_keras.layers.base import Shape, layer_norm
 from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.cudnn import can_fuse, run_cudnn
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
-from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
@@ -305,4 +304,4 @@ class SelfAttentionEncoder(BaseEncoder):
             masks = draw_masks(x, self.dropout_rate, randomness, block.name)
             x = block.attend_to_self(x, mask[:, tf.newaxis], masks)
             x = block.feed_forward(x, masks)
-        return normalize(self.norm, x), ()
+        return self.norm(x), ()

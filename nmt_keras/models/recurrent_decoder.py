@@ -139,11 +139,6 @@ class RecurrentDecoder(BaseDecoder):
         """True if training draws random numbers."""
         return super().has_dropout or self.recurrent_dropout_rate > 0.0
 
-    @property
-    def needs_static_width(self) -> bool:
-        """True if the operations depend on the static width S of a batch."""
-        return self.attention.needs_static_width
-
     def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, their keys for the attention, and the annotations multiplied by C and C_o.
 

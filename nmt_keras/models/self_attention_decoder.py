@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Shape
+from nmt_keras.layers.base import Shape, layer_norm
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
-from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Encoding, Memory
 from nmt_keras.layers.output import OutputLayer, StateOutput
@@ -119,7 +118,7 @@ class SelfAttentionDecoder(BaseDecoder):
         all_keys, all_values = [], []
         layers = zip(self.blocks, memory.keys, state.keys, state.values, x.masks, strict=True)
         for block, source, keys, values, masks in layers:
-            normed = normalize(block.self_attention_norm, hidden)
+            normed = block.self_attention_norm(hidden)
             key, value = tf.split(matmul(normed, block.self_attention.key_value_kernel), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
             hidden += apply_dropout(block.self_attention.attend_apart(normed, keys, values, seen), masks.self_attention)
@@ -134,7 +133,7 @@ class SelfAttentionDecoder(BaseDecoder):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Normalises the last layer's outputs. Returns the output layer's features and the alignments."""
         outputs, alignment = results
-        state = normalize(self.norm, outputs)
+        state = self.norm(outputs)
         return self.output_layer.features(state, None, x.embedded), alignment
 
     def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:

@@ -66,8 +66,7 @@ class Updater:
     """Updates the weights of a model.
 
     The forward and backward pass is traced for each length bucket, the optimizer's update once. XLA, if used, compiles
-    both. For XLA on a single replica, all buckets share one trace, except with local attention, which depends on the
-    width of a batch.
+    both. For XLA on a single replica, all buckets share one trace.
 
     Args:
         model: Built model. For several replicas, build the model in the scope of their strategy.
@@ -105,7 +104,7 @@ class Updater:
             return tf.function(function, jit_compile=self.uses_xla, autograph=False)
 
         one_replica = not isinstance(self.replicas, StrategyReplicas)
-        self.shares_trace = self.uses_xla and one_replica and not model.decoder.needs_static_width
+        self.shares_trace = self.uses_xla and one_replica
         self.gradients = self.replicas.on_each(compiled(self._gradients))
         self.add = self.replicas.on_each(compiled(_add))
         clip_and_apply = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
