@@ -7,6 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD
+from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, SearchInputs
 from nmt_keras.search.top_k import top_k
 
 
@@ -18,27 +19,12 @@ class Constraints(NamedTuple):
 
     min_tokens: int = 1  # minimum length of a hypothesis in tokens, END included
     unk_allowed: bool = True  # True if a hypothesis may contain UNK
-    prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed
 
-    def forced_ids(self, max_lengths: tf.Tensor) -> tf.Tensor | None:
-        """Returns the forced token of each step.
-
-        Args:
-            max_lengths: [B] int32. Maximum length of a hypothesis.
-
-        Returns:
-            [B, T] int32, where T is at least the largest of ``max_lengths``. PAD at steps without a forced token; None
-            without a prefix.
-        """
-        if self.prefix is None:
-            return None
-        return tf.pad(self.prefix, [[0, 0], [0, tf.reduce_max(tf.pad(max_lengths, [[0, 1]]))]])
-
-    def token_bias(self, length: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the bias of tokens ``ids``: -infinity if they are forbidden after ``length`` [] tokens, else 0."""
-        end_allowed = self.min_tokens == 1 or length + 1 >= self.min_tokens
+    def allows(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
+        """Returns True for tokens ``ids`` that are allowed at ``position``, [] int32."""
+        end_allowed = position + 1 >= self.min_tokens
         allowed = tf.stack([False, self.unk_allowed, False, end_allowed, True])  # PAD, UNK, START, END, any other
-        return tf.gather(tf.where(allowed, 0.0, float("-inf")), tf.minimum(ids, END + 1))
+        return tf.gather(allowed, tf.minimum(ids, END + 1))
 
     @property
     def forbidden_count(self) -> int:
@@ -50,7 +36,7 @@ UNCONSTRAINED = Constraints()
 
 
 def candidates(
-    logits: tf.Tensor, count: int, constraints: Constraints, length: tf.Tensor, forced: tf.Tensor | None
+    logits: tf.Tensor, count: int, constraints: Constraints, beams: Beams, inputs: SearchInputs
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns at least the ``count`` most probable allowed tokens of each hypothesis, or all if there are fewer.
 
@@ -58,24 +44,31 @@ def candidates(
         logits: [b, Q, V] float32.
         count: Minimum number of tokens.
         constraints: The allowed tokens.
-        length: [] int32, number of tokens so far.
-        forced: [b] int32, the forced token, PAD if there is none; None without a prefix.
+        beams: The hypotheses.
+        inputs: Inputs of their sentences, with the prefix.
 
     Returns:
-        Ids [b, Q, C] int32 in any order, and log-probabilities [b, Q, C] float32, -infinity for forbidden tokens.
+        Ids [b, Q, C] int32 in any order, and log-probabilities [b, Q, C] float32, IMPOSSIBLE for forbidden tokens.
     """
     values, ids = top_k(logits, count + constraints.forbidden_count)
     log_total = _log_sum_exp(logits, peak=values[..., :1])
-    log_probs = values + constraints.token_bias(length, ids) - log_total
+    log_probs = tf.where(constraints.allows(ids, beams.position), values - log_total, IMPOSSIBLE)
+    forced = forced_ids(beams, inputs)
     if forced is None:
         return ids, log_probs
-    is_forced = tf.not_equal(forced, PAD)[:, tf.newaxis, tf.newaxis]
-    forced_log_probs = tf.gather(logits, forced, axis=2, batch_dims=1)[..., tf.newaxis] - log_total  # [b, Q, 1]
-    is_first = tf.range(tf.shape(ids)[-1]) == 0
+    is_forced, is_first = tf.not_equal(forced, PAD)[..., tf.newaxis], tf.range(ids.shape[2]) == 0
+    forced_log_probs = tf.gather(logits, forced, axis=2, batch_dims=1) - log_total  # [b, Q, 1]
     return (
-        tf.where(is_forced, forced[:, tf.newaxis, tf.newaxis], ids),
-        tf.where(is_forced, tf.where(is_first, forced_log_probs, float("-inf")), log_probs),
+        tf.where(is_forced, forced[..., tf.newaxis], ids),
+        tf.where(is_forced, tf.where(is_first, forced_log_probs, IMPOSSIBLE), log_probs),
     )
+
+
+def forced_ids(beams: Beams, inputs: SearchInputs) -> tf.Tensor | None:
+    """Returns the next token of each prefix, [b, 1] int32: PAD where any token is allowed. None without prefixes."""
+    if inputs.prefix is None:
+        return None
+    return tf.pad(inputs.prefix, [[0, 0], [0, beams.position + 1]])[:, beams.position, tf.newaxis]
 
 
 def token_log_probs(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:

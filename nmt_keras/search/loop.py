@@ -1,7 +1,6 @@
 """The decode loop that all searches share.
 
-At every step the model computes logits, and the search's rule chooses the next tokens. A sentence is finished at its
-maximum length, or when no unfinished hypothesis can be among its ``n_best``.
+Each step runs the model, chooses the next tokens, extends the hypotheses, and finishes those that need no more tokens.
 """
 
 from __future__ import annotations
@@ -11,140 +10,122 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import END
-from nmt_keras.models.predictor import StepFunction
-from nmt_keras.search.compaction import decode_unfinished, few_are_finished
-from nmt_keras.search.hypotheses import NOT_ENDED, Beams, Hypotheses, best_hypotheses, initial_beams, loop_shapes
+from nmt_keras.config import END, PAD, START
+from nmt_keras.models.predictor import Prediction, StepFunction
+from nmt_keras.search.compaction import while_unfinished
+from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInputs
 from nmt_keras.search.ranking import Ranking
 
 
 class NextTokens(NamedTuple):
-    """The next tokens of the hypotheses of each sentence."""
+    """The chosen continuations of the hypotheses of each sentence."""
 
-    ids: tf.Tensor  # [b, Q] int32: PAD for finished hypotheses
+    ids: tf.Tensor  # [b, Q] int32: the next tokens; PAD for finished hypotheses
     log_probs: tf.Tensor  # [b, Q] float32, nats: log-probabilities of the hypotheses with these tokens
-    parents: tf.Tensor | None = None  # [b, Q] int32: place of the extended hypothesis of each; None only if Q = 1
+    parents: tf.Tensor  # [b, Q] int32: places of the hypotheses that take these tokens
 
 
-# (logits, beams, length, rule_input) -> next tokens
-#   logits: [b, Q, V] float32; length: [] int32; rule_input: nest of tensors [b, ...] and None, for this step
-NextTokensRule = Callable[[tf.Tensor, Beams, tf.Tensor, Any], NextTokens]
+Choose = Callable[[tf.Tensor, Beams, SearchInputs], NextTokens]
+"""Chooses the next tokens. Arguments: logits [b, Q, V] float32; the hypotheses; the inputs of their b sentences."""
 
 
 def decode_loop(
     step: StepFunction,
-    state: Any,
-    memory: Any,
-    max_lengths: tf.Tensor,
-    next_tokens: NextTokensRule,
+    initial_state: Any,
+    inputs: SearchInputs,
+    choose: Choose,
     *,
     ranking: Ranking,
     beam_size: int = 1,
     n_best: int = 1,
-    rule_inputs: Any = None,
 ) -> Hypotheses:
     """Extends hypotheses token by token until all sentences are finished.
 
-    A sentence is finished at its maximum length, or if no unfinished hypothesis can become one of its ``n_best``.
-
     Args:
         step: One step of the model; see ``StepFunction``.
-        state: Decoder state before the first token, nest of [B, 1, ...].
-        memory: Memory for ``step``, a nest of tensors [B, ...] and None. It is never tiled.
-        max_lengths: [B] int32, maximum length of a hypothesis in tokens, END included; at least 1.
-        next_tokens: Rule that chooses the next tokens.
+        initial_state: Decoder state before the first token, nest of [B, 1, ...].
+        inputs: The encoded sentences and their constraints.
+        choose: Function that chooses the next tokens.
         ranking: Score function of hypotheses.
         beam_size: Q, number of hypotheses of each sentence.
         n_best: K, number of hypotheses to return; at most Q.
-        rule_inputs: Nest of tensors [B, T, ...] and None. At step t, ``next_tokens`` receives the entries of position
-            t. T is at least the largest of ``max_lengths``.
     """
 
-    def decode(length: tf.Tensor, state: Any, beams: Beams, constants: Any) -> tuple[tf.Tensor, Any, Beams, tf.Tensor]:
-        memory, max_lengths, rule_inputs = constants
-        max_length_penalty = ranking.length_penalty(tf.cast(max_lengths, tf.float32))[:, tf.newaxis]
+    def advance(beams: Beams, inputs: SearchInputs) -> Beams:
+        prediction = step(beams.ids[:, :, -1], beams.decoder_state, inputs.memory)
+        next_tokens = choose(tf.cast(prediction.logits, tf.float32), beams, inputs)
+        beams = _extend(beams, prediction, next_tokens)
+        return _finish(beams, inputs, ranking, n_best)
 
-        def extend(length: tf.Tensor, state: Any, beams: Beams, alignments: tf.TensorArray) -> tuple[Any, ...]:
-            predicted = step(beams.last_ids, state, memory)
-            alignment = tf.cast(predicted.alignment, tf.float32)
-            rule_input = tf.nest.map_structure(lambda x: None if x is None else x[:, length], rule_inputs)
-            chosen = next_tokens(tf.cast(predicted.logits, tf.float32), beams, length, rule_input)
-            length += 1
-            state, beams = _extended(predicted.state, beams, chosen, alignment, ranking, length)
-            sentence_finished = (length >= max_lengths) | _cannot_improve(beams, max_length_penalty, n_best)
-            beams = beams._replace(finished=beams.finished | sentence_finished[:, tf.newaxis])
-            return length, state, beams, alignments.write(alignments.size(), alignment)
-
-        shape = [None, beam_size, None]
-        alignments = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=shape)
-        length, state, beams, alignments = tf.while_loop(
-            # at least one step, even for an empty batch: an empty TensorArray cannot be stacked
-            lambda length, state, beams, alignments: tf.equal(alignments.size(), 0) | few_are_finished(beams),
-            extend,
-            (length, state, beams, alignments),
-            shape_invariants=(tf.TensorShape([]), *loop_shapes(state, beams), tf.TensorShape(None)),
-        )
-        return length, state, beams, alignments.stack()
-
-    state = tf.nest.map_structure(lambda x: tf.repeat(x, beam_size, axis=1), state)
-    beams = initial_beams(tf.shape(max_lengths)[0], beam_size, ranking)
-    beams, alignments = decode_unfinished(decode, state, beams, (memory, max_lengths, rule_inputs))
-    return best_hypotheses(beams, alignments, n_best, ranking)
+    beams = _initial_beams(initial_state, inputs, beam_size)
+    beams = while_unfinished(advance, beams, inputs)
+    return _best(beams, inputs, ranking, n_best)
 
 
-def _extended(
-    state: Any, beams: Beams, chosen: NextTokens, alignment: tf.Tensor, ranking: Ranking, length: tf.Tensor
-) -> tuple[Any, Beams]:
-    """Appends the chosen tokens. Each hypothesis inherits its parent's state, history, score and coverage.
+def _initial_beams(initial_state: Any, inputs: SearchInputs, beam_size: int) -> Beams:
+    """Returns one empty hypothesis for each sentence."""
+    batch, source_width = tf.unstack(tf.shape(inputs.source_mask))
+    log_probs = tf.where(tf.range(beam_size) == 0, 0.0, IMPOSSIBLE)
+    return Beams(
+        ids=tf.fill([batch, beam_size, 1], START),
+        alignments=tf.zeros([batch, beam_size, 0, source_width]),
+        log_probs=tf.tile(log_probs[tf.newaxis], [batch, 1]),
+        finished=tf.zeros([batch, beam_size], tf.bool),
+        decoder_state=tf.nest.map_structure(lambda x: tf.repeat(x, beam_size, axis=1), initial_state),
+    )
 
-    Args:
-        state: Decoder state after this step, nest of [b, Q, ...].
-        beams: Beams before this step.
-        chosen: The next tokens.
-        alignment: [b, Q, S] float32, alignment of this step.
-        ranking: Score function of hypotheses.
-        length: [] int32, number of tokens of a hypothesis, including the chosen one.
 
-    Raises:
-        ValueError: ``chosen`` has no parents, and Q exceeds 1.
+def _extend(beams: Beams, prediction: Prediction, next_tokens: NextTokens) -> Beams:
+    """Appends the next tokens to the hypotheses that take them."""
+    alignment = tf.where(beams.finished[..., tf.newaxis], 0.0, tf.cast(prediction.alignment, tf.float32))
+    alignments = tf.concat([beams.alignments, alignment[:, :, tf.newaxis]], axis=2)
+    parents = beams._replace(alignments=alignments, decoder_state=prediction.state)
+    if beams.ids.shape[1] > 1:
+        parents = tf.nest.map_structure(lambda x: tf.gather(x, next_tokens.parents, batch_dims=1), parents)
+    exists = next_tokens.log_probs > IMPOSSIBLE
+    return parents._replace(
+        ids=tf.concat([parents.ids, next_tokens.ids[..., tf.newaxis]], axis=2),
+        log_probs=next_tokens.log_probs,
+        finished=exists & (parents.finished | tf.equal(next_tokens.ids, END)),
+    )
+
+
+def _finish(beams: Beams, inputs: SearchInputs, ranking: Ranking, n_best: int) -> Beams:
+    """Finishes a sentence at its maximum length, or if none of its unfinished hypotheses can be one of its ``n_best``.
+
+    A continuation Z of a hypothesis Y has log P(Z) <= log P(Y) <= 0. Its length penalty is at most that of the maximum
+    length, and its coverage penalty is at best 0. So its score is at most log P(Y) / lp(maximum length). Z cannot be
+    one of the ``n_best`` if ``n_best`` finished hypotheses have at least this score.
     """
-    history, scores, coverage, entry = beams.history, beams.scores, beams.coverage, chosen.ids
-    if ranking.coverage_beta:
-        coverage += tf.where(beams.finished[..., tf.newaxis], 0.0, alignment)
-    if chosen.parents is not None:
-        state, history, scores, coverage = tf.nest.map_structure(
-            lambda x: tf.gather(x, chosen.parents, batch_dims=1), (state, history, scores, coverage)
-        )
-        # top_k gives a parent even to an unused place (log-probability -inf), which must not inherit its score
-        scores = tf.where(chosen.log_probs > float("-inf"), scores, NOT_ENDED)
-        entry = entry * beams.last_ids.shape[1] + chosen.parents
-    elif beams.last_ids.shape[1] != 1:
-        raise ValueError(
-            f"NextTokens.parents: expected a tensor, because beam_size is {beams.last_ids.shape[1]}; received None. "
-            "Set parents in the NextTokens that the rule returns."
-        )
-    scores = tf.where(tf.equal(chosen.ids, END), ranking.score(chosen.log_probs, length, coverage), scores)
-    history = tf.concat([history, entry[..., tf.newaxis]], axis=-1)
-    return state, Beams(chosen.ids, history, chosen.log_probs, scores, coverage, finished=scores > NOT_ENDED)
+    is_done = beams.position >= inputs.max_lengths
+    if beams.ids.shape[1] > 1:
+        best_unfinished = tf.reduce_max(tf.where(beams.finished, IMPOSSIBLE, beams.log_probs), axis=1)
+        bound = best_unfinished / ranking.length_penalty(tf.cast(inputs.max_lengths, tf.float32))
+        scores = tf.where(beams.finished, _scores(beams, inputs, ranking), IMPOSSIBLE)
+        is_done |= bound <= tf.math.top_k(scores, n_best).values[:, -1]
+    return beams._replace(finished=beams.finished | is_done[:, tf.newaxis])
 
 
-def _cannot_improve(beams: Beams, max_length_penalty: tf.Tensor, n_best: int) -> tf.Tensor:
-    """Returns True for sentences whose unfinished hypotheses cannot be among the ``n_best``.
+def _scores(beams: Beams, inputs: SearchInputs, ranking: Ranking) -> tf.Tensor:
+    """Returns the ranking scores of the hypotheses, [b, Q] float32."""
+    return ranking.score(beams.log_probs, beams.lengths, beams.alignments, inputs.source_mask)
 
-    A continuation Z of an unfinished hypothesis Y has log P(Z) <= log P(Y) <= 0. Its length penalty is at most that of
-    the maximum length, and its coverage penalty is at best 0. So its score is at most log P(Y) / lp(maximum length).
-    Z cannot be among the ``n_best`` if ``n_best`` finished hypotheses have at least this score.
 
-    Args:
-        beams: The hypotheses.
-        max_length_penalty: [b, 1] float32, lp(maximum length).
-        n_best: Number of hypotheses to return.
-
-    Returns:
-        [b] bool.
-    """
-    if beams.last_ids.shape[1] == 1:
-        return beams.finished[:, 0]
-    unfinished = tf.where(beams.finished, float("-inf"), beams.log_probs)
-    nth_best = tf.math.top_k(beams.scores, n_best).values[:, -1]
-    return tf.reduce_max(unfinished / max_length_penalty, axis=1) <= nth_best
+def _best(beams: Beams, inputs: SearchInputs, ranking: Ranking, n_best: int) -> Hypotheses:
+    """Returns the ``n_best`` hypotheses by score. Hypotheses with END come before hypotheses without END."""
+    scores = _scores(beams, inputs, ranking)
+    by_score = tf.math.top_k(scores, beams.ids.shape[1]).indices
+    has_end = tf.gather(tf.reduce_any(tf.equal(beams.ids, END), axis=2), by_score, batch_dims=1)
+    order = tf.gather(by_score, tf.math.top_k(tf.cast(has_end, tf.int32), n_best).indices, batch_dims=1)  # [B, K]
+    ids, lengths, scores, log_probs, alignments = (
+        tf.gather(x, order, batch_dims=1)
+        for x in (beams.ids[:, :, 1:], beams.lengths, scores, beams.log_probs, beams.alignments)
+    )
+    exists = log_probs > IMPOSSIBLE
+    ids = tf.where(exists[..., tf.newaxis], ids, PAD)
+    lengths = tf.where(exists, lengths, 0)
+    alignments = tf.where(exists[..., tf.newaxis, tf.newaxis], alignments, 0.0)
+    longest = tf.maximum(1, tf.reduce_max(lengths))
+    ids = tf.pad(ids, [[0, 0], [0, 0], [0, 1]])[:, :, :longest]  # padded, because an empty batch takes no steps
+    alignments = tf.pad(alignments, [[0, 0], [0, 0], [0, 1], [0, 0]])[:, :, :longest]
+    return Hypotheses(ids, lengths, scores, log_probs, alignments)

@@ -10,7 +10,7 @@ most 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -40,21 +40,23 @@ class Ranking(NamedTuple):
 
     length_penalty: LengthPenalty = plain_length(1.0)
     coverage_beta: float = 0.0  # weight of the coverage penalty
-    source_mask: tf.Tensor | None = None  # [B, S] bool: True at the source's tokens; required with coverage
 
-    def score(self, log_probs: tf.Tensor, lengths: tf.Tensor, coverage: Any = None) -> tf.Tensor:
-        """Returns s(Y, X) of hypotheses [b, Q].
+    def score(
+        self, log_probs: tf.Tensor, lengths: tf.Tensor, alignments: tf.Tensor, source_mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns s(Y, X) of hypotheses, [b, Q] float32.
 
         Args:
             log_probs: [b, Q] float32, log P(Y | X) in nats.
-            lengths: int32, numbers of tokens, of a shape that broadcasts to [b, Q].
-            coverage: [b, Q, S] float32, SUM_i alpha_ij, and 1 at padding, so that padding has penalty 0. Read only if
-                ``coverage_beta`` is not 0.
+            lengths: [b, Q] int32, numbers of tokens, at least 1.
+            alignments: [b, Q, T, S] float32, alpha_ij; 0 after the last token.
+            source_mask: [b, S] bool: True at the tokens of the source. Padding has penalty 0.
         """
         scores = log_probs / self.length_penalty(tf.cast(lengths, tf.float32))
         if not self.coverage_beta:
             return scores
-        covered = tf.clip_by_value(coverage, 1e-37, 1.0)  # above 0, so that the score of an unattended token is finite
+        covered = tf.where(source_mask[:, tf.newaxis], tf.reduce_sum(alignments, axis=2), 1.0)
+        covered = tf.clip_by_value(covered, 1e-37, 1.0)  # above 0, so that the score of an unattended token is finite
         return scores + self.coverage_beta * tf.reduce_sum(tf.math.log(covered), axis=-1)
 
 

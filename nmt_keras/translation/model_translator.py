@@ -15,9 +15,9 @@ from nmt_keras.search import (
     Hypotheses,
     LogLikelihood,
     Ranking,
+    SearchInputs,
     beam_search,
     gnmt_length,
-    greedy,
     hashed_uniform,
     log_likelihood,
     plain_length,
@@ -319,24 +319,22 @@ class ModelTranslator(Translator):
             step = shortlist.step_function(self.model)
         else:
             step = self.model.step
-        length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
-        rules: dict[str, Any] = {
-            "ranking": Ranking(length_penalty, config.coverage_beta, tf.not_equal(source.ids, PAD)),
-            "constraints": Constraints(config.min_tokens, config.unk_allowed, prefix),
-        }
         limits = self.limits(source.lengths)
         if prefix is not None:
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
-        model = (step, initial_state, memory, limits)
+        inputs = SearchInputs(memory, tf.not_equal(source.ids, PAD), limits, prefix)
+        length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
+        rules: dict[str, Any] = {
+            "ranking": Ranking(length_penalty, config.coverage_beta),
+            "constraints": Constraints(config.min_tokens, config.unk_allowed),
+        }
         if config.temperature > 0.0:
             sentences = tf.strings.reduce_join(source.surface, axis=1)
             noise = hashed_uniform(sentences, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
             rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-            hypotheses = sample(*model, noise=noise, **rules)
-        elif config.beam_size == 1:
-            hypotheses = greedy(*model, **rules)
+            hypotheses = sample(step, initial_state, inputs._replace(noise=noise), **rules)
         else:
-            hypotheses = beam_search(*model, beam_size=config.beam_size, n_best=n_best, **rules)
+            hypotheses = beam_search(step, initial_state, inputs, beam_size=config.beam_size, n_best=n_best, **rules)
         return hypotheses if shortlist is None else shortlist.in_vocabulary(hypotheses)
 
 

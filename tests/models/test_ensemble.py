@@ -8,7 +8,7 @@ from tiny import TINY_MODEL, randomise
 
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.search import greedy
+from nmt_keras.search import SearchInputs, beam_search
 
 START, END = 2, 3
 SOURCES = [[4, 5, 6, END], [7, END, 0, 0]]
@@ -37,11 +37,11 @@ def test_probabilities_and_alignments_are_the_models_means(models):
 
 
 def test_a_model_with_itself_is_that_model(models):
-    limits = tf.constant([9, 9])
+    mask, limits = tf.constant(SOURCES) != 0, tf.constant([9, 9])
 
     def search(model):
         memory = model.encode(tf.constant(SOURCES))
-        return greedy(model.step, model.initial_state(memory), memory, limits)
+        return beam_search(model.step, model.initial_state(memory), SearchInputs(memory, mask, limits))
 
     alone, together = search(models[0]), search(Ensemble([models[0]] * 2))
     np.testing.assert_array_equal(together.ids, alone.ids)
@@ -51,9 +51,9 @@ def test_a_model_with_itself_is_that_model(models):
 
 def test_a_search_follows_the_mean_of_models_that_differ(models):
     """Each token has the largest mean probability. The log-probability sums the logarithms of these means."""
-    ensemble, limits = Ensemble(models), tf.constant([9, 9])
+    ensemble, mask, limits = Ensemble(models), tf.constant(SOURCES) != 0, tf.constant([9, 9])
     memory = ensemble.encode(tf.constant(SOURCES))
-    found = greedy(ensemble.step, ensemble.initial_state(memory), memory, limits)
+    found = beam_search(ensemble.step, ensemble.initial_state(memory), SearchInputs(memory, mask, limits))
     for row, source in enumerate(SOURCES):
         own = [model.encode(tf.constant([source])) for model in models]
         carries = [model.initial_state(memory) for model, memory in zip(models, own, strict=True)]

@@ -12,7 +12,7 @@ from nmt_keras.config import START, AttentionConfig, DecoderConfig, EncoderConfi
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
-from nmt_keras.search import greedy
+from nmt_keras.search import SearchInputs, beam_search
 from nmt_keras.training import Updater, batch_loss
 from nmt_keras.training.schedules import learning_rate
 
@@ -72,7 +72,7 @@ def score(model, task):
     @tf.function(autograph=False)
     def translated():
         memory, max_lengths = model.encode(tf.constant(source)), tf.fill([TESTED], task.longest + 2)
-        return greedy(model.step, model.initial_state(memory), memory, max_lengths)
+        return beam_search(model.step, model.initial_state(memory), SearchInputs(memory, memory.mask, max_lengths))
 
     found = translated()
     ids, alignments = found.ids[:, 0].numpy(), found.alignments[:, 0].numpy()

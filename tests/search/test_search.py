@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,15 +14,14 @@ from nmt_keras.models.predictor import Prediction
 from nmt_keras.search import (
     Constraints,
     Ranking,
+    SearchInputs,
     beam_search,
     gnmt_length,
-    greedy,
     hashed_uniform,
     log_likelihood,
     plain_length,
     sample,
 )
-from nmt_keras.search.loop import NextTokens, decode_loop
 from nmt_keras.search.top_k import top_k
 
 PAD, UNK, START, END = 0, 1, 2, 3
@@ -68,11 +68,17 @@ def no_time(batch):
     return tf.zeros([batch, 1], tf.int32)
 
 
-def memory_of(model, sentences, width):
-    """Returns the memory and initial state of ``model`` for sentences padded to ``width``, and the padding mask."""
+def inputs(memory, max_lengths, **others):
+    """Returns the inputs of sentences with S source tokens, as ``spell`` and ``wander`` attend to them."""
+    max_lengths = tf.convert_to_tensor(max_lengths)
+    return SearchInputs(memory, tf.ones([tf.shape(max_lengths)[0], S], tf.bool), max_lengths, **others)
+
+
+def encoded(model, sentences, width, limits):
+    """Returns the initial state of ``model`` and the inputs of sentences padded to ``width``."""
     ids = tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
     memory = model.encode(ids)
-    return memory, model.initial_state(memory), ids != PAD
+    return model.initial_state(memory), SearchInputs(memory, ids != PAD, tf.constant(limits))
 
 
 SOURCES = [[4, 5, 6, 7, END], [END], [8, 9, END]]
@@ -82,7 +88,7 @@ SOURCES = [[4, 5, 6, 7, END], [END], [8, 9, END]]
 
 
 def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
-    found = greedy(spell, no_time(4), script_of("hello", "hello", "ox", "ox"), tf.constant([12, 3, 12, 1]))
+    found = beam_search(spell, no_time(4), inputs(script_of("hello", "hello", "ox", "ox"), [12, 3, 12, 1]))
     assert spelt(found) == ["hello#", "hel", "ox#", "o"]
     assert found.ids.shape == (4, 1, 6)
     log_p = 9.0 - math.log(math.exp(9.0) + V - 1)  # log-probability of each scripted token
@@ -101,13 +107,12 @@ def test_the_step_receives_start_and_then_the_chosen_tokens():
         received.append(ids.numpy().ravel().tolist())
         return spell(ids, state, script)
 
-    greedy(watching, no_time(1), script_of("ox"), tf.constant([12]))
+    beam_search(watching, no_time(1), inputs(script_of("ox"), [12]))
     assert received == [[START], [LETTERS.index("o")], [LETTERS.index("x")]]
 
 
 def test_greedy_with_a_model_equals_the_reference(model):
-    memory, state, _ = memory_of(model, SOURCES, 6)
-    found = greedy(model.step, state, memory, tf.constant([7, 5, 11]))
+    found = beam_search(model.step, *encoded(model, SOURCES, 6, [7, 5, 11]))
     for b, limit in enumerate([7, 5, 11]):
         tokens, log_prob = reference_greedy(weights_of(model), SOURCES[b], limit)
         assert found.ids[b, 0].numpy()[: found.lengths[b, 0]].tolist() == tokens
@@ -122,7 +127,8 @@ def test_finished_sentences_are_dropped_from_the_batch():
         return spell(ids, state, script)
 
     words = ["a", "bb", "cc", "abcdefgh"]
-    assert spelt(greedy(watching, no_time(4), script_of(*words), tf.fill([4], 12))) == [f"{word}#" for word in words]
+    found = beam_search(watching, no_time(4), inputs(script_of(*words), [12] * 4))
+    assert spelt(found) == [f"{word}#" for word in words]
     assert sizes == [(4, 4, 4)] * 2 + [(3, 3, 3)] + [(1, 1, 1)] * 6
 
 
@@ -133,26 +139,19 @@ def test_the_memory_is_never_tiled():
         shapes.add((tuple(ids.shape), tuple(memory.shape), tuple(state.shape)))
         return wander(ids, state, memory)
 
-    beam_search(watching, no_time(1), tf.zeros([1, 29, 17]), tf.constant([3]), beam_size=7)
+    beam_search(watching, no_time(1), inputs(tf.zeros([1, 29, 17]), [3]), beam_size=7)
     assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
 
 
-def test_a_rule_for_several_hypotheses_names_their_parents():
-    def rule(logits, beams, length, rule_input):
-        return NextTokens(tf.fill(tf.shape(beams.last_ids), END), beams.log_probs)
-
-    arguments = no_time(1), script_of("ox"), tf.constant([12]), rule
-    with pytest.raises(ValueError, match="parents"):
-        decode_loop(spell, *arguments, ranking=Ranking(), beam_size=2)
-    assert spelt(decode_loop(spell, *arguments, ranking=Ranking())) == ["#"]
+def drawing(step, state, given, **options):
+    noise = hashed_uniform(tf.strings.as_string(given.max_lengths), 20, 1)
+    return sample(step, state, given._replace(noise=noise), **options)
 
 
 SEARCHES = {
-    "greedy": greedy,
-    "beam": lambda *given, **options: beam_search(*given, beam_size=3, n_best=2, **options),
-    "sample": lambda *given, **options: sample(
-        *given, noise=hashed_uniform(tf.strings.as_string(given[3]), 20, 1), top_k=5, top_p=0.9, **options
-    ),
+    "greedy": beam_search,
+    "beam": partial(beam_search, beam_size=3, n_best=2),
+    "sample": partial(drawing, top_k=5, top_p=0.9),
 }
 
 
@@ -161,7 +160,7 @@ def test_a_graph_of_unknown_sizes_equals_eager_execution(search):
     signature = [tf.TensorSpec([None, None, 17]), tf.TensorSpec([None], tf.int32)]
 
     def run(logits, max_lengths):
-        return search(wander, tf.zeros([tf.shape(max_lengths)[0], 1], tf.int32), logits, max_lengths)
+        return search(wander, tf.zeros([tf.shape(max_lengths)[0], 1], tf.int32), inputs(logits, max_lengths))
 
     in_graph = tf.function(run, autograph=False, input_signature=signature)
     given = tf.constant(tables(5, contexts=29, words=17, seed=2)), tf.constant([1, 9, 4, 2, 7])
@@ -200,15 +199,20 @@ def test_the_top_k_in_two_stages_equals_that_in_one(words):
     ],
 )
 def test_scores_divide_by_the_length_penalty(penalty, length, score):
-    assert Ranking(penalty).score(tf.constant(-6.0), length).numpy() == pytest.approx(score)
+    found = Ranking(penalty).score(tf.constant([[-6.0]]), tf.constant([[length]]), tf.ones([1, 1, length, 1]), [[True]])
+    assert found.numpy().item() == pytest.approx(score)
 
 
 def test_coverage_penalises_source_tokens_with_little_attention():
-    ranking = Ranking(plain_length(1.0), 0.5, tf.constant([[True, True, True, False]]))
-    found = ranking.score(tf.constant([[-6.0]]), tf.constant([[2]]), tf.constant([[[0.5, 1.5, 0.25, 1.0]]]))
-    assert found.numpy().item() == pytest.approx(-3.0 + 0.5 * (math.log(0.5) + 0.0 + math.log(0.25)))
-    ignored = ranking.score(tf.constant([[-6.0]]), tf.constant([[2]]), tf.constant([[[0.0, 1.0, 1.0, 1.0]]]))
-    assert -100.0 < ignored.numpy().item() < -40.0  # finite, so that it ranks before an empty place of the beam
+    ranking, mask = Ranking(plain_length(1.0), 0.5), tf.constant([[True, True, True, False]])
+
+    def score(*alignment):
+        return ranking.score(tf.constant([[-6.0]]), tf.constant([[2]]), tf.constant([[alignment]]), mask).numpy().item()
+
+    wanted = -3.0 + 0.5 * (math.log(0.5) + 0.0 + math.log(0.25))
+    assert score([0.1, 1.0, 0.0, 0.0], [0.4, 0.5, 0.25, 0.0]) == pytest.approx(wanted)
+    ignored = score([0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0])
+    assert -100.0 < ignored < -40.0  # finite, so that it ranks before an empty place of the beam
 
 
 # Beam search
@@ -262,7 +266,7 @@ def expect_lists(found, wanted):
 def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(n_best, penalty, length_penalty):
     logits, limit = tables(3, contexts=211, words=6, seed=4), 4
     found = beam_search(
-        wander, no_time(3), tf.constant(logits), tf.fill([3], limit),
+        wander, no_time(3), inputs(tf.constant(logits), [limit] * 3),
         beam_size=121, n_best=n_best, ranking=Ranking(penalty),
     )  # fmt: skip
     sequences = [
@@ -285,10 +289,10 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(n_best, penalty, l
     expect_lists(found, wanted)
 
 
-@pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (3, 2), (5, 1), (5, 2)])
+@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (2, 1), (3, 2), (5, 1), (5, 2)])
 def test_a_narrow_beam_equals_plain_loops(beam_size, n_best):
     logits, limits = tables(13, contexts=29, words=17, seed=beam_size, end=0.5), [*range(1, 14)]
-    given = (wander, no_time(13), tf.constant(logits), tf.constant(limits))
+    given = (wander, no_time(13), inputs(tf.constant(logits), limits))
     slow = [slow_beam(*each, beam_size, n_best, lambda n: n)[0] for each in zip(logits, limits, strict=True)]
     expect_lists(beam_search(*given, beam_size=beam_size, n_best=n_best), slow)
 
@@ -297,21 +301,12 @@ def test_a_narrow_beam_equals_plain_loops(beam_size, n_best):
 def test_constraints_equal_those_of_plain_loops(beam_size, min_tokens):
     logits = tables(7, contexts=29, words=9, seed=8, end=2.0)
     logits[..., [PAD, UNK, START]] += 3.0  # these tokens are probable and keep their probability, but are never chosen
-    given, options = (wander, no_time(7), tf.constant(logits), tf.fill([7], 9)), Constraints(min_tokens, False)
+    given, options = (wander, no_time(7), inputs(tf.constant(logits), [9] * 7)), Constraints(min_tokens, False)
     slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, min_tokens, unk_allowed=False)[0] for table in logits]
     expect_lists(beam_search(*given, beam_size=beam_size, constraints=options), slow)
-    if beam_size == 1:
-        expect_lists(greedy(*given, constraints=options), slow)
-    drawn = sample(*given, noise=hashed_uniform(tf.strings.as_string(tf.range(7)), 9, 1), constraints=options)
+    drawn = drawing(*given, constraints=options)
     assert not np.isin(drawn.ids[drawn.ids != PAD], [UNK, START]).any()
     assert (drawn.lengths.numpy() >= min_tokens).all()
-
-
-def test_a_beam_of_one_is_greedy():
-    given = (wander, no_time(19), tf.constant(tables(19, contexts=29, words=17, seed=1)), tf.range(1, 20))
-    one, other = beam_search(*given, beam_size=1), greedy(*given)
-    for field, each, wanted in zip(one._fields, one, other, strict=True):
-        np.testing.assert_allclose(each, wanted, rtol=1e-6, err_msg=field)
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 4])
@@ -324,8 +319,8 @@ def test_the_search_stops_at_the_first_step_at_which_no_hypothesis_can_improve(n
 
     for table in tables(12, contexts=23, words=9, seed=6, end=1.0):
         steps.append(0)
-        given = (counting, no_time(1), tf.constant(table[np.newaxis]), tf.constant([12]))
-        beam_search(*given, beam_size=4, n_best=n_best, ranking=Ranking(gnmt_length(0.8)))
+        given = inputs(tf.constant(table[np.newaxis]), [12])
+        beam_search(counting, no_time(1), given, beam_size=4, n_best=n_best, ranking=Ranking(gnmt_length(0.8)))
         wanted.append(slow_beam(table, 12, 4, n_best, lambda n: ((5.0 + n) / 6.0) ** 0.8)[1])
     assert steps == wanted
     assert len(set(wanted)) > 3  # the searches stop at different steps
@@ -335,7 +330,7 @@ def test_a_longer_hypothesis_does_not_displace_a_finished_one():
     # the empty sentence ends with probability 0.08; one step later, two unfinished hypotheses have 0.45 and 0.44
     first, then = [1e-9, 1e-9, 1e-9, 0.08, 0.9, 0.02], [1e-9, 1e-9, 1e-9, 0.01, 0.5, 0.49]
     script = tf.constant(np.log([[first, then, then]]), tf.float32)
-    found = beam_search(spell, no_time(1), script, tf.constant([3]), beam_size=2, n_best=2)
+    found = beam_search(spell, no_time(1), inputs(script, [3]), beam_size=2, n_best=2)
     assert found.ids[0].numpy().tolist() == [[END, PAD, PAD], [4, 4, 4]]
     assert float(found.log_probs[0, 0]) == pytest.approx(np.log(0.08), abs=1e-4)
 
@@ -347,10 +342,8 @@ def test_places_without_a_hypothesis_are_empty_and_not_searched():
         steps.append(ids)
         return spell(ids, state, script)
 
-    only_end = Constraints(prefix=tf.constant([[END]]))
-    found = beam_search(
-        counting, no_time(1), script_of("a"), tf.constant([5]), beam_size=3, n_best=3, constraints=only_end
-    )
+    only_end = inputs(script_of("a"), [5], prefix=tf.constant([[END]]))
+    found = beam_search(counting, no_time(1), only_end, beam_size=3, n_best=3)
     assert len(steps) == 1
     assert found.lengths.numpy().tolist() == [[1, 0, 0]]
     assert np.isneginf([found.log_probs[0, 1:], found.scores[0, 1:]]).all()
@@ -360,14 +353,14 @@ def test_places_without_a_hypothesis_are_empty_and_not_searched():
 
 def test_an_n_best_list_longer_than_the_beam_is_rejected():
     with pytest.raises(ValueError, match=r"n_best: .*\(3\).* 4"):
-        beam_search(spell, no_time(1), script_of("a"), tf.constant([2]), beam_size=3, n_best=4)
+        beam_search(spell, no_time(1), inputs(script_of("a"), [2]), beam_size=3, n_best=4)
 
 
 def test_alignments_and_coverage_are_those_of_each_hypothesis_s_own_ancestors():
     mask = tf.constant([[True, True, True, True, False]] * 7)
-    ranking = Ranking(plain_length(1.0), 0.01, mask)
-    table = tf.constant(tables(7, contexts=29, words=17, seed=3))
-    found = beam_search(wander, no_time(7), table, tf.fill([7], 8), beam_size=5, n_best=5, ranking=ranking)
+    given = inputs(tf.constant(tables(7, contexts=29, words=17, seed=3)), [8] * 7)._replace(source_mask=mask)
+    ranking = Ranking(plain_length(1.0), 0.01)
+    found = beam_search(wander, no_time(7), given, beam_size=5, n_best=5, ranking=ranking)
     ids, alignments, log_probs = found.ids.numpy(), found.alignments.numpy(), found.log_probs.numpy()
     previous = np.concatenate([np.full([7, 5, 1], START), ids[..., :-1]], axis=-1)
     np.testing.assert_array_equal(alignments, np.eye(S)[previous % S] * (ids != PAD)[..., np.newaxis])
@@ -380,13 +373,13 @@ def test_alignments_and_coverage_are_those_of_each_hypothesis_s_own_ancestors():
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
 def test_hypotheses_begin_with_the_prefix_and_go_on_freely(search):
     t, h, e = (LETTERS.index(letter) for letter in "the")
-    prefix = Constraints(prefix=tf.constant([[t, h, e], [h, PAD, PAD], [PAD, PAD, PAD]]))
-    given = (wander, no_time(3), tf.constant(tables(3, contexts=29, words=V, seed=9)), tf.fill([3], 7))
-    found, free = search(*given, constraints=prefix), search(*given)
+    prefix = tf.constant([[t, h, e], [h, PAD, PAD], [PAD, PAD, PAD]])
+    table = tf.constant(tables(3, contexts=29, words=V, seed=9))
+    found, free = (search(wander, no_time(3), inputs(table, [7] * 3, prefix=given)) for given in (prefix, None))
     assert found.ids[0, 0, :3].numpy().tolist() == [t, h, e]
     assert found.ids[1, 0, 0] == h
     assert spelt(found)[2] == spelt(free)[2]
-    scored = log_likelihood(*given[:3], found.ids[:, 0], found.lengths[:, 0])
+    scored = log_likelihood(wander, no_time(3), table, found.ids[:, 0], found.lengths[:, 0])
     np.testing.assert_allclose(scored.log_probs, found.log_probs[:, 0], rtol=1e-5)
 
 
@@ -395,8 +388,8 @@ def test_batch_mates_change_nothing(beam_size):
     logits, limits = tables(17, contexts=29, words=17, seed=5, end=-0.5), np.arange(17) % 9 + 1
 
     def search(rows):
-        given = (wander, no_time(len(rows)), tf.constant(logits[rows]), tf.constant(limits[rows], tf.int32))
-        return greedy(*given) if beam_size == 1 else beam_search(*given, beam_size=beam_size, n_best=3)
+        given = inputs(tf.constant(logits[rows]), tf.constant(limits[rows], tf.int32))
+        return beam_search(wander, no_time(len(rows)), given, beam_size=beam_size, n_best=min(beam_size, 3))
 
     together = search(np.arange(17))
     for rows in (np.random.default_rng(1).permutation(17), np.array([3]), np.array([8, 16])):
@@ -410,10 +403,8 @@ def test_batch_mates_change_nothing(beam_size):
 
 def test_padding_of_the_source_changes_nothing(model):
     def search(sentences, width):
-        memory, state, mask = memory_of(model, sentences, width)
-        ranking = Ranking(plain_length(1.0), 0.3, mask)
-        limits = tf.fill([len(sentences)], 9)
-        return beam_search(model.step, state, memory, limits, beam_size=4, n_best=4, ranking=ranking)
+        given = encoded(model, sentences, width, [9] * len(sentences))
+        return beam_search(model.step, *given, beam_size=4, n_best=4, ranking=Ranking(plain_length(1.0), 0.3))
 
     padded = search(SOURCES, 11)
     for row, sentence in enumerate(SOURCES):
@@ -428,10 +419,10 @@ def test_padding_of_the_source_changes_nothing(model):
 
 
 def test_the_log_likelihood_of_a_hypothesis_is_its_log_probability(model):
-    memory, state, _ = memory_of(model, SOURCES, 5)
-    found = beam_search(model.step, state, memory, tf.constant([7, 5, 11]), beam_size=5, n_best=4)
+    state, given = encoded(model, SOURCES, 5, [7, 5, 11])
+    found = beam_search(model.step, state, given, beam_size=5, n_best=4)
     for k in range(4):
-        scored = log_likelihood(model.step, state, memory, found.ids[:, k], found.lengths[:, k])
+        scored = log_likelihood(model.step, state, given.memory, found.ids[:, k], found.lengths[:, k])
         np.testing.assert_allclose(scored.log_probs, found.log_probs[:, k], rtol=1e-5)
         np.testing.assert_allclose(scored.alignments, found.alignments[:, k], atol=1e-6)
 
@@ -439,8 +430,8 @@ def test_the_log_likelihood_of_a_hypothesis_is_its_log_probability(model):
 def test_forced_decoding_equals_teacher_forcing(model):
     source = tf.constant([[4, 5, 6, 7, END], [8, 9, END, PAD, PAD]])
     target = tf.constant([[6, 5, END, PAD], [9, PAD, PAD, PAD]])
-    memory, state, _ = memory_of(model, [[4, 5, 6, 7, END], [8, 9, END]], 5)
-    scored = log_likelihood(model.step, state, memory, target, tf.constant([3, 1]))
+    memory = model.encode(source)
+    scored = log_likelihood(model.step, model.initial_state(memory), memory, target, tf.constant([3, 1]))
     output = model((source, tf.constant([[START, 6, 5, PAD], [START, PAD, PAD, PAD]])))
     wanted = tf.gather(tf.nn.log_softmax(output.logits), target, batch_dims=2) * [[1.0, 1, 1, 0], [1, 0, 0, 0]]
     np.testing.assert_allclose(scored.token_log_probs, wanted, rtol=1e-4)
@@ -455,7 +446,7 @@ def draw(logits, limit=1, **options):
     rows = logits.shape[0]
     script = tf.tile(tf.constant(logits, tf.float32)[:, tf.newaxis], [1, limit, 1])
     noise = hashed_uniform(tf.strings.as_string(tf.range(rows)), limit, 1)
-    return sample(spell, no_time(rows), script, tf.fill([rows], limit), noise=noise, **options)
+    return sample(spell, no_time(rows), inputs(script, [limit] * rows, noise=noise), **options)
 
 
 def chi_square(counts, probabilities):
