@@ -68,7 +68,7 @@ test-tf220: $(VENV)/.installed-test
 	@touch $@
 
 test-beam: .venv-beam/.installed
-	.venv-beam/bin/python -m pytest -m beam
+	.venv-beam/bin/python -m pytest -n 2 -m beam
 
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
