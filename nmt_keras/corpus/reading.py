@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from itertools import chain, islice, repeat, zip_longest
 from os import PathLike
 from pathlib import PurePath
@@ -29,6 +30,7 @@ from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
+_VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
 
 
 class Pair(NamedTuple):
@@ -174,16 +176,12 @@ def parse_table(
     remaining = chain(first, rows)
     if layout.header and not keys:
         next(remaining)
+    source, target = layout.source, layout.target
     for number, row in remaining:
-        try:
-            if isinstance(row, Fault):
-                raise _Malformed(row)
-            if max(layout.source, layout.target) >= len(row):
-                raise _Malformed(Fault.MISSING_COLUMN)
-            found: Pair | FaultyLine = Pair(_side(row[layout.source]), _side(row[layout.target]))
-        except _Malformed as malformed:
-            found = FaultyLine(str(path), number, malformed.fault)
-        yield found
+        missing = not isinstance(row, Fault) and max(source, target) >= len(row)
+        found = Fault.MISSING_COLUMN if missing else row
+        sides = (found, found) if isinstance(found, Fault) else (found[source], found[target])
+        yield _pair(*sides, str(path), str(path), number)
 
 
 def table_rows(
@@ -201,12 +199,10 @@ def table_rows(
     if is_csv(name):
         yield from _csv_rows(lines)
         return
-    has_objects = is_json(name)
+    parse = partial(_json_columns, keys) if is_json(name) else partial(str.split, sep="\t")
     for number, line in lines:
-        try:
-            yield number, _json_columns(_decode(line), keys) if has_objects else _decode(line).split("\t")
-        except _Malformed as malformed:
-            yield number, malformed.fault
+        text = _decode(line)
+        yield number, text if isinstance(text, Fault) else parse(text)
 
 
 def is_csv(path: str) -> bool:
@@ -219,19 +215,19 @@ def is_json(path: str) -> bool:
     return re.search(r"\.(json|ndjson)", PurePath(path).name.lower()) is not None
 
 
-def _json_columns(line: str, keys: list[str]) -> list[str]:
+def _json_columns(keys: list[str], line: str) -> list[str] | Fault:
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _Malformed(Fault.NOT_JSON) from error
+    except (ValueError, RecursionError):
+        return Fault.NOT_JSON
     if isinstance(found, dict):
         if isinstance(found.get("translation"), dict):  # as in data sets of Hugging Face
             found = found["translation"]
         keys.extend(() if keys else found)
         found = [found.get(key) for key in keys]
     elif not isinstance(found, list) or any(isinstance(value, dict | list) for value in found):
-        raise _Malformed(Fault.NOT_JSON)
-    return [_cell(str(value)) if isinstance(value, str | int | float) else "" for value in found]
+        return Fault.NOT_JSON
+    return _cells([str(value) if isinstance(value, str | int | float) else "" for value in found])
 
 
 def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:
@@ -255,22 +251,22 @@ def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[st
     while True:
         number = reader.line_num + before + 1
         try:
-            row = list(map(_cell, next(reader)))
-            if any(row[width:]):
-                raise _Malformed(Fault.EXTRA_COLUMN)
-            yield number, row
+            row = next(reader)
         except StopIteration:
             return
-        except (csv.Error, _Malformed) as error:
-            fault = error.fault if isinstance(error, _Malformed) else Fault.NOT_CSV
-            yield from ((each, fault) for each in range(number, max(number, reader.line_num + before) + 1))
+        except csv.Error:
+            found: list[str] | Fault = Fault.NOT_CSV
+        else:
+            found = Fault.EXTRA_COLUMN if any(row[width:]) else _cells(row)
+        last = max(number, reader.line_num + before) if isinstance(found, Fault) else number
+        yield from ((line, found) for line in range(number, last + 1))
 
 
-def _cell(text: str) -> str:
-    """Returns a cell of CSV or JSON in one line. Raises _Malformed if it has NUL or surrogates for invalid bytes."""
-    if bad := re.search("[\0\ud800-\udfff]", text):
-        raise _Malformed(Fault.NUL if bad[0] == "\0" else Fault.INVALID_UTF8)
-    return re.sub(r"\r?\n", " ", text)
+def _cells(row: list[str]) -> list[str] | Fault:
+    """Returns the cells of CSV or JSON, each in one line. NUL and surrogates, for invalid bytes, are faults."""
+    if bad := re.search("[\0\ud800-\udfff]", "".join(row)):
+        return Fault.NUL if bad[0] == "\0" else Fault.INVALID_UTF8
+    return [re.sub(r"\r?\n", " ", cell) for cell in row]
 
 
 def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLike[str]) -> Iterator[Pair | FaultyLine]:
@@ -287,13 +283,19 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
                     f"paths: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
                     f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
                 )
-            sides: list[str] = []
-            try:
-                for line in row:
-                    sides.append(_side(_decode(line)))
-                yield Pair(*sides)
-            except _Malformed as malformed:
-                yield FaultyLine(paths[len(sides)], number, malformed.fault)
+            source, target = map(_decode, row)
+            yield _pair(source, target, *paths, number)
+
+
+def _pair(
+    source: str | Fault, target: str | Fault, source_path: str, target_path: str, number: int
+) -> Pair | FaultyLine:
+    """Returns the pair, or the first fault, of line ``number`` of the files of the two sides."""
+    if fault := _fault(source):
+        return FaultyLine(source_path, number, fault)
+    if fault := _fault(target):
+        return FaultyLine(target_path, number, fault)
+    return Pair(source, target)
 
 
 def require_sentences(tabs: Sequence[bool], paths: Sequence[str]) -> None:
@@ -333,29 +335,24 @@ def collect(found: Iterable[Pair | FaultyLine | Layout], name: str, max_malforme
     return Corpus(pairs, report)
 
 
-class _Malformed(Exception):
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault)
-        self.fault = fault
-
-
-def _decode(line: bytes) -> str:
+def _decode(line: bytes) -> str | Fault:
     if len(line) >= MAX_LINE_BYTES:
-        raise _Malformed(Fault.TOO_LONG)
+        return Fault.TOO_LONG
     if b"\0" in line:
-        raise _Malformed(Fault.NUL)
+        return Fault.NUL
     try:
         return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _Malformed(Fault.INVALID_UTF8) from error
+    except UnicodeDecodeError:
+        return Fault.INVALID_UTF8
 
 
-def _side(sentence: str) -> str:
-    if not sentence.strip() or not (sentence[0].isalnum() or re.sub(INVISIBLE, "", sentence).strip()):
-        raise _Malformed(Fault.EMPTY_SIDE)
-    if len(sentence) > MAX_CHARACTERS:
-        raise _Malformed(Fault.TOO_LONG)
-    return sentence
+def _fault(sentence: str | Fault) -> Fault | None:
+    """Returns the fault of a sentence, or ``None``."""
+    if isinstance(sentence, Fault):
+        return sentence
+    if _VISIBLE.search(sentence) is None:
+        return Fault.EMPTY_SIDE
+    return Fault.TOO_LONG if len(sentence) > MAX_CHARACTERS else None
 
 
 def _rows(names: Sequence[str | PathLike[str]], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
