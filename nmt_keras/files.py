@@ -91,7 +91,7 @@ def make_folder(folder: Path) -> None:
     """Creates a folder and its missing parents. After the call, they survive a power cut."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    settle([each.parent for each in new])
+    sync([each.parent for each in new])
 
 
 def make_writable_folder(folder: Path) -> None:
@@ -125,7 +125,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     with writing(path):
         if path.is_file() and path.read_bytes() == data:
             _remove_abandoned(path)
-            settle([path, path.parent])  # its writer may have been killed before it synced the file
+            sync([path, path.parent])  # its writer may have been killed before it synced the file
             return
     with replacing(path) as partial:
         partial.write_bytes(data)
@@ -149,12 +149,12 @@ def replacing(path: Path, lost: str = "") -> Iterator[Path]:
         _remove_abandoned(path)
         try:
             yield partial
-            settle([partial])
+            sync([partial])
             os.replace(partial, path)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        settle([path.parent])
+        sync([path.parent])
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def sole_writer(folder: Path, name: str = "lock") -> Iterator[None]:
                 path.unlink()
 
 
-def settle(paths: list[Path]) -> None:
+def sync(paths: list[Path]) -> None:
     """Flushes files and folders to disk. Does nothing on file systems without fsync, such as some network drives."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -287,8 +287,8 @@ def settle(paths: list[Path]) -> None:
             os.close(descriptor)
 
 
-def settle_below(folder: Path) -> None:
-    """Flushes a folder and everything in it to disk; see ``settle``."""
+def sync_folder(folder: Path) -> None:
+    """Flushes a folder and everything in it to disk; see ``sync``."""
     inside = list(folder.rglob("*"))
-    settle([path for path in inside if path.is_file()])
-    settle([path for path in (*inside, folder) if path.is_dir()])
+    sync([path for path in inside if path.is_file()])
+    sync([path for path in (*inside, folder) if path.is_dir()])

@@ -50,9 +50,9 @@ def batch_pairs(
     )
     limit = config.max_tokens
     limits = [min(limit, tokenizer.config.max_tokens) for tokenizer in tokenizers]
-    told, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
+    either, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
     if limits[0] == limits[1]:
-        told = within = f"{limits[0]} tokens per side"
+        either = within = f"{limits[0]} tokens per side"
     codec = Codec(*tokenizers)
     source, target, cut = encode_pairs(codec, pairs)
     long = cut | (source.lengths > limit) | (target.lengths > limit)
@@ -67,9 +67,9 @@ def batch_pairs(
         raise ValueError(
             f"{name}: expected a pair of at most {within}, found none among {len(source):,} pairs. Raise the limit."
         )
-    report(f"{len(kept):,} pairs to train on; {long.sum():,} skipped: more than {told}")
+    report(f"{len(kept):,} pairs to train on; {long.sum():,} skipped: more than {either}")
     if (share := long.mean()) > MAX_LEFT_OUT:
-        report(f"Warning: {share:.0%} of the training pairs are longer than {told}. Raise {name} to train on them.")
+        report(f"Warning: {share:.0%} of the training pairs are longer than {either}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)
     batches = Batches(

@@ -107,8 +107,8 @@ class Layout(NamedTuple):
     def __str__(self) -> str:
         sides = zip(("source", "target"), (self.source, self.target), strict=True)
         named = [f"{side} {at}{f' {self.header[at]!r}' if at < len(self.header) else ''}" for side, at in sides]
-        told = ", ".join([*named, *(f"not {each}" for each in self.skipped)])
-        return f"columns: {told}" if self.header or self.skipped else ""
+        columns = ", ".join([*named, *(f"not {each}" for each in self.skipped)])
+        return f"columns: {columns}" if self.header or self.skipped else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,7 +135,7 @@ def prepare(
             ]
         complete(str(folder), names, next(pairs(ReadReport())), written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
-    report(f"{len(prepared):,} pairs prepared; skipped: {prepared.told_left_out()}")
+    report(f"{len(prepared):,} pairs prepared; skipped: {prepared.describe_skipped()}")
     if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
         report(
             f"Warning: {share:.0%} of the pairs were skipped. To keep them, change FilterConfig.max_tokens, "

@@ -238,16 +238,16 @@ def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[st
     """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in lines)
     head = list(islice(texts, SAMPLE_ROWS))
-    told = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
-    head = head[bool(told) :]
+    declared = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
+    head = head[bool(declared) :]
     sample = [line[:MAX_CHARACTERS].replace("\r", " ") for line in head]
     widths = {  # the most common number of columns by separator, and the number of its rows
         separator: Counter(map(len, csv.reader(sample, delimiter=separator))).most_common(1) or [(0, 0)]
-        for separator in (told[1] if told else ",;\t|")
+        for separator in (declared[1] if declared else ",;\t|")
     }
     separator = max(widths, key=lambda each: (widths[each][0][0] > 1, widths[each][0][1]))
     ((width, _),) = widths[separator]
-    reader, before = csv.reader(chain(head, texts), delimiter=separator, strict=True), bool(told)
+    reader, before = csv.reader(chain(head, texts), delimiter=separator, strict=True), bool(declared)
     while True:
         number = reader.line_num + before + 1
         try:

@@ -41,7 +41,7 @@ from nmt_keras.corpus.batches import (
 )
 from nmt_keras.corpus.prefetching import prefetched
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.files import read_json, require_format, settle, settle_below, unwritable, writing
+from nmt_keras.files import read_json, require_format, sync, sync_folder, unwritable, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1
@@ -222,8 +222,8 @@ def write_record(
     if "://" not in folder:
         with writing(Path(folder), "Nothing was prepared."):
             for side in SIDES:  # the Beam pipeline copies the tokenizers without syncing them
-                settle_below(Path(folder) / side)
-            settle([Path(folder)])
+                sync_folder(Path(folder) / side)
+            sync([Path(folder)])
     with replacing(path) as partial, tf.io.gfile.GFile(partial, "w") as file:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
@@ -274,7 +274,7 @@ class PreparedCorpus:
                     "another one. Prepare the corpus again, in a new folder."
                 )
 
-    def told_left_out(self) -> str:
+    def describe_skipped(self) -> str:
         """Returns the number of skipped pairs by reason, for a message."""
         counts = [f"{count:,} {reason}" for reason, count in self.record["left_out"].items() if count]
         return ", ".join(counts) or "none"

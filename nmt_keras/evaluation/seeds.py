@@ -187,11 +187,11 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
     tested = all(len(one.seeds) >= FEWEST_RUNS for one in systems)
     source = "the scores of the runs, by t-interval and Welch's test" if tested else f"a paired bootstrap over {drawn}"
     baseline = "the system in the column against" if against else "the row above"
-    told = (
+    note = (
         f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}. Both are from "
         f"{source}."
     )
-    return f"{table(heads, rows)}\n\n{told}\n"
+    return f"{table(heads, rows)}\n\n{note}\n"
 
 
 def _spread(values: Sequence[float]) -> Spread:

@@ -42,7 +42,7 @@ def _summary(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
     languages = manifest.get("languages", {})
     between = f" from {languages['source']} to {languages['target']}" if len(languages) == 2 else ""
     weights = sum(math.prod(variable.shape) for variable in translator.model.variables)
-    stored = "float16, widened to float32 when loaded" if manifest["export"]["half_precision"] else "float32"
+    stored = "float16, converted to float32 when loaded" if manifest["export"]["half_precision"] else "float32"
     source, target = translator.source_tokenizer, translator.target_tokenizer
     facts = [
         ("parameters", f"{weights:,}, stored in {stored}"),

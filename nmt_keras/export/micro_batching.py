@@ -84,12 +84,12 @@ def _stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
     """Concatenates the rows of two tensors and pads the narrower one with 0 or ""."""
     widths = tf.maximum(tf.shape(upper), tf.shape(lower))[1:]
 
-    def widened(part: tf.Tensor) -> tf.Tensor:
+    def padded(part: tf.Tensor) -> tf.Tensor:
         missing = tf.concat([[0], widths - tf.shape(part)[1:]], 0)
         padding = "" if part.dtype == tf.string else tf.zeros([], part.dtype)
         return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
 
-    return tf.concat([widened(upper), widened(lower)], 0)
+    return tf.concat([padded(upper), padded(lower)], 0)
 
 
 def cut_to_width(found: Mapping[str, tf.Tensor], outputs: Mapping[str, Output]) -> dict[str, tf.Tensor]:

@@ -25,7 +25,7 @@ class Resources(tf.Module):
 
     Args:
         translator: The translator whose functions are exported.
-        half_precision: If ``True``, stores the weights in float16; see ``Widened``.
+        half_precision: If ``True``, stores the weights in float16; see ``HalfPrecisionWeight``.
 
     Raises:
         ValueError: a weight is too large for float16.
@@ -37,17 +37,18 @@ class Resources(tf.Module):
         self.unknown_words = translator.unknown_words
         self.shortlist = translator.shortlist if translator.search.shortlist else None
         self.weights = []
-        self.widened = []
+        self.half_precision_weights = []
         for variable in translator.model.variables:
             if half_precision and variable.value.dtype == tf.float32:
-                self.widened.append(Widened(variable.value))
+                self.half_precision_weights.append(HalfPrecisionWeight(variable.value))
             else:
                 self.weights.append(variable.value)
-        self.stored = [weight.stored for weight in self.widened]  # a TrackableResource tracks no variables itself
+        # a TrackableResource tracks no variables itself
+        self.stored = [weight.stored for weight in self.half_precision_weights]
 
 
-class Widened(tf.saved_model.experimental.TrackableResource):
-    """A float32 weight that is stored as float16 and widened when the export is loaded.
+class HalfPrecisionWeight(tf.saved_model.experimental.TrackableResource):
+    """A float32 weight that is stored as float16 and converted when the export is loaded.
 
     Functions read the handle of ``weight``. In the export, this handle belongs to a variable that is not stored. It is
     initialised like a table, after the stored variables are restored. Files are half as large, computation is
@@ -70,7 +71,7 @@ class Widened(tf.saved_model.experimental.TrackableResource):
             )
         self.stored = tf.Variable(half, trainable=False)
         self._weight = weight
-        self._name = f"widened-{uuid.uuid4()}"  # two versions in one process must not share a variable
+        self._name = f"half-precision-{uuid.uuid4()}"  # two versions in one process must not share a variable
         assert self.resource_handle is weight.handle  # creates the handle now, in eager mode
 
     def _create_resource(self) -> tf.Tensor:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nmt_keras.config import require
-from nmt_keras.files import is_abandoned, make_folder, settle, settle_below, writing
+from nmt_keras.files import is_abandoned, make_folder, sync, sync_folder, writing
 
 PARTIAL, DELETED = "partial-", "deleted-"
 """Prefixes of folders that are being written or deleted. Servers ignore them, because they are not numbers."""
@@ -59,12 +59,12 @@ def _publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
         write(partial)
         for path in (partial, *partial.rglob("*")):
             path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
-        settle_below(partial)
+        sync_folder(partial)
         final = _rename_to_next_number(partial)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    settle([model_folder])
+    sync([model_folder])
     return final
 
 
@@ -89,7 +89,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
         with suppress(FileNotFoundError):  # another process may have renamed it
             os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:
-        settle([model_folder])  # before files are removed: a power cut must not undo the renaming
+        sync([model_folder])  # before files are removed: a power cut must not undo the renaming
     _remove_leftovers(model_folder)
 
 

@@ -30,7 +30,7 @@ class Processes:
         self._shares: SimpleQueue[list[int]] = SimpleQueue()
         for job in range(jobs):
             self._shares.put(cores[job::jobs] or [cores[job % len(cores)]])
-        self.threads = ThreadPoolExecutor(jobs, initializer=self._settle_thread)
+        self.threads = ThreadPoolExecutor(jobs, initializer=self._set_up_thread)
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock, self._stopped = threading.Lock(), False
 
@@ -62,7 +62,7 @@ class Processes:
         if process.returncode:
             raise ChildProcessError(f"its process ended with exit code {process.returncode}")
 
-    def _settle_thread(self) -> None:
+    def _set_up_thread(self) -> None:
         """Assigns cores to a thread and blocks SIGINT in it. Processes that the thread starts inherit both."""
         os.sched_setaffinity(0, self._shares.get())
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -387,12 +387,12 @@ def write_table(study: Study) -> list[SystemFigures]:
         **{name: first[name] for name in ("test_pairs", "signature", "chrf_signature")},
     }
     _write_json(study.folder / "table.json", {**protocol, "systems": [asdict(row) for row in rows]})
-    told = (
+    note = (
         f"{protocol['finished']} of {protocol['runs']} runs are finished, with {study.updates:,} updates each. Corpus: "
         f"{study.corpus.name}, {first['test_pairs']:,} test sentences. "
         f"BLEU: `{first['signature']}`, chrF: `{first['chrf_signature']}`."
     )
-    write_whole(study.folder / "table.md", f"{to_markdown(rows)}\n{told}\n")
+    write_whole(study.folder / "table.md", f"{to_markdown(rows)}\n{note}\n")
     return rows
 
 

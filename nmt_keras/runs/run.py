@@ -18,7 +18,7 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.shards import PreparedCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export_once
-from nmt_keras.files import PARTIAL, read_json, settle_below, sole_writer
+from nmt_keras.files import PARTIAL, read_json, sole_writer, sync_folder
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import train_command
@@ -152,7 +152,7 @@ class Run:
             for name in (CORPUS, ORIGIN, LEXICON, SHORTLIST):
                 if (self.folder / name).exists():
                     shutil.copyfile(self.folder / name, made / name)
-            settle_below(made)
+            sync_folder(made)
             write_recipe(made, self.recipe)  # last, because a folder with a recipe is a run
         return Run(made)
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.files import settle_below, sole_writer, write_whole
+from nmt_keras.files import sole_writer, sync_folder, write_whole
 from nmt_keras.runs.directory import (
     CHECKPOINTS,
     CORPUS,
@@ -149,7 +149,7 @@ def _create(
             copy_best(Path(init_from) / CHECKPOINTS, folder / INITIAL / "best")
             for side in ("source", "target"):
                 shutil.copytree(Path(init_from) / side, folder / side, dirs_exist_ok=True)
-            settle_below(folder)
+            sync_folder(folder)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if origin is not None:
         write_origin(folder, origin)

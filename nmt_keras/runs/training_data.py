@@ -126,7 +126,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     }
 
     def batches(_: Tokenizers) -> BatchSource:
-        report(f"{len(corpus):,} pairs to train on; skipped during preparation: {corpus.told_left_out()}")
+        report(f"{len(corpus):,} pairs to train on; skipped during preparation: {corpus.describe_skipped()}")
         if config.augmentation:
             report("pairs of a prepared corpus are not varied: TrainConfig.augmentation has no effect")
         return ShardedBatches(

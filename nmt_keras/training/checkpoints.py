@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import make_folder, make_writable_folder, require_format, settle, stamped, unwritable
+from nmt_keras.files import make_folder, make_writable_folder, require_format, stamped, sync, unwritable
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded, step_of
 from nmt_keras.training.updater import Updater
@@ -195,7 +195,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, m
     checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
     try:
         checkpoint.write(str(folder / name))
-        settle([*folder.glob(f"{name}.*"), folder])
+        sync([*folder.glob(f"{name}.*"), folder])
         record_newest(folder, name, max_to_keep)
     except (OSError, tf.errors.OpError):
         if name not in recorded(folder):
@@ -269,7 +269,7 @@ def copy_best(folder: Path, to: Path) -> None:
             shutil.copyfile(file, to / file.name)
         if not is_whole(to / path.name):
             raise ValueError(f"{path}: expected an intact checkpoint, received a damaged one.")
-        settle([*to.glob(f"{path.name}.*"), to])
+        sync([*to.glob(f"{path.name}.*"), to])
         return path.name
 
     record_newest(to, _read_best(folder, copy), max_to_keep=1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.files import settle, write_whole, writing
+from nmt_keras.files import sync, write_whole, writing
 from nmt_keras.training.updater import Metrics
 
 
@@ -42,7 +42,7 @@ class Log:
         with writing(self.path, lost):
             with self.path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            settle([self.path])
+            sync([self.path])
 
 
 def read_log(path: Path) -> list[dict[str, float]]:

@@ -13,8 +13,8 @@ from nmt_keras.files import (
     locked,
     make_writable_folder,
     replacing,
-    settle,
     sole_writer,
+    sync,
     to_json,
     unwritable,
     write_whole,
@@ -137,10 +137,10 @@ def test_a_folder_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_pa
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
 def test_a_disk_without_fsync_is_not_synced(tmp_path, monkeypatch, number):
     monkeypatch.setattr(os, "fsync", failing(number))
-    settle([tmp_path])
+    sync([tmp_path])
 
 
 def test_a_failed_fsync_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", failing(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
-        settle([tmp_path])
+        sync([tmp_path])
