@@ -1,20 +1,22 @@
 """Matrix products with weights, and the precision in which they are computed.
 
 ``weights_read_once`` reads all variables of a model before the loops that multiply by them. If a loop reads a variable,
-TensorFlow's gradient keeps a copy of it for every step. A ``Precision`` converts each matrix:
+TensorFlow's gradient keeps a copy of it for every step. Each matrix is converted to a ``Weight`` in a ``Precision``:
 
-    compute_dtype_weights    the weight in the model's compute dtype
-    bfloat16_weights         the weight in bfloat16, for a search, which needs no gradients
-    bfloat16_products        a pair: the float32 weight, which receives the gradient, and a bfloat16 copy for products
+    None                   the matrix in the compute dtype of the model's dtype policy
+    "bfloat16"             the matrix in bfloat16, for a search, which needs no gradients
+    "bfloat16-products"    a pair: the float32 matrix, which receives the gradient, and a bfloat16 copy for products.
+                           For training in a function that XLA compiles. Keras's dtype policies have no such pair: their
+                           matrix is rounded where it is read, inside loops, and its gradient is summed in bfloat16
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -32,8 +34,8 @@ class Weight(NamedTuple):
 Matrix: TypeAlias = keras.Variable | tf.Tensor | Weight
 """A matrix of a layer: a variable, a tensor, or a tensor converted by a ``Precision``."""
 
-Precision = Callable[[tf.Tensor, str], Weight]
-"""Function that converts a matrix to a ``Weight``. Arguments: the matrix, and the model's compute dtype."""
+Precision: TypeAlias = Literal["bfloat16", "bfloat16-products"] | None
+"""Precision of products with weights; None for the model's compute dtype."""
 
 _read: ContextVar[dict[int, Weight] | None] = ContextVar("_read", default=None)
 
@@ -46,15 +48,14 @@ def weights_read_once(model: keras.layers.Layer | tf.Module, precision: Precisio
 
     Args:
         model: A built layer or model, or an ensemble.
-        precision: Conversion of each matrix; ``None`` for the model's compute dtype.
+        precision: Precision of products with matrices.
     """
     if _read.get() is not None:
         yield
         return
     values = [(variable, tf.convert_to_tensor(variable.value)) for variable in model.variables]
-    convert = precision or compute_dtype_weights
-    weights = {id(variable): convert(value, model.compute_dtype) for variable, value in values if value.shape.rank == 2}
-    token = _read.set(weights)
+    matrices = [(variable, value) for variable, value in values if value.shape.rank == 2]
+    token = _read.set({id(variable): convert(value, model.compute_dtype, precision) for variable, value in matrices})
     try:
         with keras.StatelessScope(state_mapping=values) as scope:
             yield
@@ -65,24 +66,16 @@ def weights_read_once(model: keras.layers.Layer | tf.Module, precision: Precisio
             variable.assign(updated)  # such as the state of a random number generator
 
 
-def compute_dtype_weights(value: tf.Tensor, dtype: str) -> Weight:
-    """Returns the matrix in the model's compute dtype."""
-    return Weight(tf.cast(value, dtype))
+def convert(matrix: tf.Tensor, dtype: str, precision: Precision) -> Weight:
+    """Returns a matrix as ``matmul`` reads it; see the module's docstring.
 
-
-def bfloat16_weights(value: tf.Tensor, dtype: str) -> Weight:
-    """Returns the matrix in bfloat16. Only products are computed in bfloat16."""
-    return Weight(tf.cast(value, tf.bfloat16))
-
-
-def bfloat16_products(value: tf.Tensor, dtype: str) -> Weight:
-    """Returns the float32 matrix and a bfloat16 copy, for training in a function that XLA compiles.
-
-    Products and their gradients round both factors to bfloat16. The gradient of the matrix is summed over time in
-    float32, because it is the gradient of ``value``. The gradient of the copy would be summed in bfloat16.
+    With "bfloat16-products", products and their gradients round both factors to bfloat16. The gradient of the matrix is
+    summed over time in float32, because it is the gradient of ``value``.
     """
-    value = tf.cast(value, tf.float32)
-    return Weight(value, _round(tf.stop_gradient(value)))
+    if precision == "bfloat16-products":
+        value = tf.cast(matrix, tf.float32)
+        return Weight(value, _round(tf.stop_gradient(value)))
+    return Weight(tf.cast(matrix, precision or dtype))
 
 
 def weight_of(kernel: keras.Variable | tf.Tensor, dtype: tf.DType) -> Weight:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -12,7 +12,7 @@ from nmt_keras.layers.matmul import multiplies_bfloat16
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.training.distribution import find_cluster
 
-BFLOAT16_PRODUCTS = "bfloat16-products"
+BFLOAT16_PRODUCTS: Final = "bfloat16-products"
 
 
 class Execution(NamedTuple):

@@ -16,7 +16,7 @@ from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.internals import keep_gradients_as_given
 from nmt_keras.layers.losses import Loss, guided_alignment, masked_cross_entropy
-from nmt_keras.layers.matmul import bfloat16_products, weights_read_once
+from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.text.tokens import decoder_inputs
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
@@ -145,7 +145,7 @@ class Updater:
         """Returns the dense gradients of batch ``number``, summed over the batch, and the loss."""
         source, target, alignment = batch
         rounds = self.rounds_products and not tf.executing_eagerly()  # eager calls are for debugging
-        with tf.GradientTape() as tape, weights_read_once(self.model, bfloat16_products if rounds else None):
+        with tf.GradientTape() as tape, weights_read_once(self.model, BFLOAT16_PRODUCTS if rounds else None):
             loss = batch_loss(
                 self.model,
                 source,

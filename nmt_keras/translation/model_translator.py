@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, UNK, SearchConfig, require
-from nmt_keras.layers.matmul import bfloat16_weights, weights_read_once
+from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.predictor import Predictor
 from nmt_keras.search import (
     Constraints,
@@ -271,7 +271,7 @@ class ModelTranslator(Translator):
             beginning: [B, P] string. Surfaces of these tokens, "" elsewhere. They replace UNK. Requires K = 1.
         """
         source = encoded.source.tokens
-        with weights_read_once(self.model, bfloat16_weights if self.search.precision == "bfloat16" else None):
+        with weights_read_once(self.model, "bfloat16" if self.search.precision == "bfloat16" else None):
             hypotheses = self._search(encoded, n_best, prefix)
         width = tf.shape(hypotheses.ids)[2]
         unknown = None

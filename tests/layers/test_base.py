@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
 
-from nmt_keras.layers.matmul import bfloat16_weights, weights_read_once
+from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import build_model
 
 SOURCE = tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]])
@@ -76,7 +76,7 @@ def test_a_block_within_a_block_keeps_the_precision_of_the_outer_one():
     memory = model.encode(SOURCE)
     state, ids = model.initial_state(memory), tf.constant([[2], [2]])
     exact = model.step(ids, state, memory).logits
-    with weights_read_once(model, bfloat16_weights):
+    with weights_read_once(model, "bfloat16"):
         rounded = model.step(ids, state, memory).logits
         with weights_read_once(model):
             inner = model.step(ids, state, memory).logits

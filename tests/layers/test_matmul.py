@@ -5,15 +5,10 @@ import pytest
 import tensorflow as tf
 from tensors import normal
 
-from nmt_keras.layers.matmul import (
-    Weight,
-    bfloat16_products,
-    bfloat16_weights,
-    compute_dtype_weights,
-    matmul,
-    multiplies_bfloat16,
-)
+from nmt_keras.layers.matmul import Weight, convert, matmul, multiplies_bfloat16
 from nmt_keras.layers.scan import scan
+
+BFLOAT16_PRODUCTS = "bfloat16-products"
 
 
 def differentiated(function, precision, loss=lambda found: tf.reduce_sum(tf.square(found))):
@@ -25,11 +20,11 @@ def differentiated(function, precision, loss=lambda found: tf.reduce_sum(tf.squa
     def with_gradients(x, kernel, *others):
         with tf.GradientTape() as tape:
             tape.watch([x, kernel])
-            found = function(x, kernel, lambda kernel: precision(kernel, "float32"), *others)
+            found = function(x, kernel, lambda kernel: convert(kernel, "float32", precision), *others)
             total = loss(found)
         return found, *tape.gradient(total, [x, kernel])
 
-    return tf.function(with_gradients, jit_compile=precision is bfloat16_products, autograph=False)
+    return tf.function(with_gradients, jit_compile=precision == BFLOAT16_PRODUCTS, autograph=False)
 
 
 def test_a_product_is_over_the_last_axis_and_adds_a_bias():
@@ -46,9 +41,9 @@ def test_a_product_of_unknown_shape_is_that_of_the_known_one(shape):
     np.testing.assert_allclose(unknown(x), matmul(x, weight), atol=1e-6)
 
 
-def test_bfloat16_weights_round_the_product_but_neither_the_bias_nor_the_result():
+def test_weights_in_bfloat16_round_the_product_but_neither_the_bias_nor_the_result():
     x, kernel, bias = normal(2, 3, 5), normal(5, 7, seed=3), 100.0 + normal(7, seed=4)
-    found = matmul(x, bfloat16_weights(kernel, "float32"), bias)
+    found = matmul(x, convert(kernel, "float32", "bfloat16"), bias)
     assert found.dtype == tf.float32
     flat = tf.matmul(tf.cast(tf.reshape(x, [6, 5]), tf.bfloat16), tf.cast(kernel, tf.bfloat16))
     np.testing.assert_array_equal(found, tf.reshape(tf.cast(flat, tf.float32) + bias, [2, 3, 7]))
@@ -69,7 +64,7 @@ def test_the_processor_s_flags_tell_whether_it_multiplies_bfloat16(monkeypatch, 
     assert multiplies_bfloat16() is found
 
 
-# bfloat16_products: in functions that XLA compiles, factors are bfloat16 and sums are float32
+# bfloat16-products: in functions that XLA compiles, factors are bfloat16 and sums are float32
 
 
 def rounded(x):
@@ -88,7 +83,7 @@ def test_factors_are_rounded_forward_and_backward_and_sums_are_not(sizes, transp
 
     near = differentiated(
         lambda x, kernel, weight: matmul(x, weight(kernel), transpose=transpose),
-        bfloat16_products,
+        BFLOAT16_PRODUCTS,
         lambda found: tf.reduce_sum(found * upstream),
     )
     a, w, g = rounded(x), rounded(kernel.numpy().T if transpose else kernel), rounded(upstream)
@@ -115,7 +110,7 @@ AROUND = {
 @pytest.mark.parametrize("name", AROUND)
 def test_operations_around_a_product_do_not_become_part_of_it(name):
     arguments = normal(64, 64), normal(64, 64, seed=3)
-    near, exact = (differentiated(AROUND[name], precision) for precision in (bfloat16_products, compute_dtype_weights))
+    near, exact = (differentiated(AROUND[name], precision) for precision in (BFLOAT16_PRODUCTS, None))
     for found, wanted in zip(near(*arguments), exact(*arguments), strict=True):
         np.testing.assert_allclose(found, wanted, atol=0.1 * np.std(wanted))
         assert (found != wanted).numpy().any()
@@ -133,9 +128,7 @@ def decay(x, kernel, weight, start):
 
 def test_a_loop_s_kernel_is_rounded_and_its_gradient_summed_in_float32():
     arguments = normal(16, 300, 32), 0.1 * normal(32, 32, seed=3), normal(16, 1, 32, seed=4)
-    near, exact = (
-        differentiated(decay, precision, tf.identity) for precision in (bfloat16_products, compute_dtype_weights)
-    )
+    near, exact = (differentiated(decay, precision, tf.identity) for precision in (BFLOAT16_PRODUCTS, None))
     (total, _, gradient), (exact_total, _, exact_gradient) = near(*arguments), exact(*arguments)
     np.testing.assert_allclose(total, exact_total, rtol=1e-3)
     assert total != exact_total
