@@ -28,7 +28,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_ind_from_stats
 
 from benchmarks.measured import rows_table
 from benchmarks.results import COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, groups
@@ -147,9 +147,14 @@ def by_seed(before: str, after: str) -> list[float]:
 
 
 def welch(before: Sequence[float], after: Sequence[float]) -> str:
-    """Returns the p-value of Welch's test."""
-    p = float(ttest_ind(before, after, equal_var=False).pvalue)
+    """Returns the p-value of Welch's test of two systems' (mean, standard deviation, number of runs)."""
+    p = float(ttest_ind_from_stats(*before, *after, equal_var=False).pvalue)
     return "Welch p < 0.001" if p < 0.001 else f"Welch p = {p:.3f}"
+
+
+def statistics_of(name: str) -> tuple[float, float, int]:
+    row = system(name)
+    return row["bleu"]["mean"], row["bleu"]["deviation"], len(row["seeds"])
 
 
 def by_length(group: str, name: str, label: str) -> list[float]:
@@ -353,7 +358,7 @@ def page() -> str:
         "millions": lambda *words: f"{system(*words)['parameters'] / 1e6:.1f}",
         "gain": lambda *names: f"{gain(*names):.1f}",
         "loss": lambda *names: f"{-gain(*names):.1f}",
-        "welch": lambda *names: welch(*map(bleus, names)),
+        "welch": lambda *names: welch(*map(statistics_of, names)),
         "runs": lambda name: listed(bleus(name)),
         "by_seed": lambda *names: listed(by_seed(*names)),
         "run": run,
@@ -366,7 +371,7 @@ def page() -> str:
             f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
         ),
         "length_p": lambda group, before, after, label: welch(
-            by_length(group, before, label), by_length(group, after, label)
+            *((fmean(one), stdev(one), len(one)) for one in (by_length(group, name, label) for name in (before, after)))
         ),
         "sentences": lambda group, label: read(RESULTS / group / "lengths.json")[label.replace("_", " ")]["sentences"],
         "group": lambda name: group_section(RESULTS / name),

@@ -191,10 +191,10 @@ def compare_runs(
     """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against their baselines.
 
     If each system has at least ``FEWEST_RUNS`` runs, an interval is the t-interval of the mean of the runs, and p is
-    that of Welch's t-test over the runs (Welch 1947). With fewer runs, both are from a paired bootstrap: each sample
-    draws sentences and runs with replacement, and all systems have the same sentences.
-    This understates the variation over seeds. With one run per system, it is the paired bootstrap of ``bootstrap``,
-    but two-sided.
+    that of Welch's t-test over the runs (Welch 1947). Both hold for these sentences: the variation between sentences is
+    not included. With fewer runs, both are from a paired bootstrap: each sample draws sentences and runs with
+    replacement, and all systems have the same sentences. This understates the variation over seeds. With one run per
+    system, it is the paired bootstrap of ``bootstrap``, but two-sided.
 
     Args:
         systems: Detokenised translations of each run, by system name.

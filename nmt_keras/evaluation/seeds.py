@@ -185,7 +185,11 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
     shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
     drawn = "sentences; the variation between seeds is not included" if one_run else "sentences and runs"
     tested = all(len(one.seeds) >= FEWEST_RUNS for one in systems)
-    source = "the scores of the runs, by t-interval and Welch's test" if tested else f"a paired bootstrap over {drawn}"
+    source = (
+        "the runs' scores on this test set, by t-interval and Welch's test"
+        if tested
+        else f"a paired bootstrap over {drawn}"
+    )
     baseline = "the system in the column against" if against else "the row above"
     note = (
         f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}. Both are from "
