@@ -32,7 +32,7 @@ from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
 from nmt_keras.text.normalisation import Normalised, normalise, normalise_lines, well_formed
 from nmt_keras.text.placeholders import SIGNS, KnownWords, WordCounter
-from nmt_keras.text.storage import read_record, write_record
+from nmt_keras.text.storage import read_files, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
 
 MODEL_FILE = "sentencepiece.model"
@@ -123,7 +123,7 @@ class SubwordTokenizer(tf.Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged, or the folder contains another kind of tokenizer.
         """
-        config, files = read_record(folder, ("subword", "character"), MODEL_FILE)
+        config, files = read_files(folder, ("subword", "character"), MODEL_FILE)
         known = None
         if KNOWN_WORDS_FILE in files:
             fields = json.loads(files[KNOWN_WORDS_FILE])

@@ -27,7 +27,7 @@ import tensorflow_text as tf_text
 from nmt_keras.config import END, PAD, UNK, TokenizerConfig
 from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.normalisation import Normalised, normalise, normalise_lines
-from nmt_keras.text.storage import read_record, write_record
+from nmt_keras.text.storage import read_files, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
 
 VOCABULARY_FILE = "vocabulary.txt"
@@ -119,7 +119,7 @@ class WordTokenizer(tf.Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged, or the folder contains another kind of tokenizer.
         """
-        config, files = read_record(folder, ("word",), VOCABULARY_FILE)
+        config, files = read_files(folder, ("word",), VOCABULARY_FILE)
         return cls(files[VOCABULARY_FILE].decode("utf-8").split("\n")[:-1], config)
 
     def save(self, folder: str | PathLike[str]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tensorflow as tf
-from nmt_keras_serve.sentences import WIDE
+from nmt_keras_serve.sentences import BORDER, RULES, WIDE
 
 from nmt_keras.text.normalisation import cut_bytes
-from nmt_keras.text.sentences import split_sentences
 from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES, Decoded, DecodedText
 
 SENTENCES_AT_ONCE = 64
@@ -47,6 +46,21 @@ def decode_texts(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> Dec
         truncated=too_long | (sentences > MAX_SENTENCES) | (cut > 0),
         sentences=tf.minimum(sentences, MAX_SENTENCES),
     )
+
+
+def split_sentences(text: tf.Tensor) -> tf.RaggedTensor:
+    """Splits texts as ``nmt_keras_serve.sentences.split`` does.
+
+    Args:
+        text: [B] string, valid UTF-8.
+
+    Returns:
+        [B, (P)] string: a sentence, the white space after it, the next sentence, and so on. P is odd. Parts are empty
+        before leading white space, after trailing white space, and where no white space separates two sentences.
+    """
+    for pattern, replacement in RULES:
+        text = tf.strings.regex_replace(text, pattern, replacement)
+    return tf.strings.split(text, BORDER)
 
 
 def _decode_in_parts(decode: Callable[[tf.Tensor], Decoded], sentences: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

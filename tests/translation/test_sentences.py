@@ -4,7 +4,7 @@ import random
 
 import tensorflow as tf
 
-from nmt_keras.text.sentences import split_sentences
+from nmt_keras.translation.whole_texts import split_sentences
 from serve.sentences import Piece, split
 
 TEXTS = [
