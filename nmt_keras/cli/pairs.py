@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from nmt_keras_serve.lines import (
 from nmt_keras.cli.command import Flag, RunCommand, SearchCommand, load_translator
 from nmt_keras.cli.console import Console
 from nmt_keras.config import require
-from nmt_keras.corpus.columns import Columns
+from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
 from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, require_sentences, stream_pairs
 from nmt_keras.files import to_json
 
@@ -47,48 +48,63 @@ class PairFiles(Columns):
         super().__post_init__()
 
     def blocks(self, report: Callable[[str], None]) -> Iterator[list[Pair]]:
-        """Yields the pairs in blocks. No line is skipped, so the n-th result belongs to the n-th line.
+        """Yields the pairs in blocks. Only a header is skipped, so the n-th result belongs to the n-th pair.
 
         Args:
-            report: Receives a warning about replaced bytes.
+            report: Receives the columns, and a warning about replaced bytes.
 
         Raises:
             OSError: a file cannot be read.
             ValueError: a line is not a pair, or one file is longer than the other.
         """
         names = [STDIN if file == STANDARD_INPUT else file for file in self.files or (STANDARD_INPUT,)]
-        columns = self.of(names[0])
-        pairs: Iterator[Pair] | None = None
         with ExitStack() as opened:
-            if len(names) == 1 and (is_csv(names[0]) or is_json(names[0]) or columns.has_names):
-                pairs = self._table(columns)
-            else:
-                streams = [opened.enter_context(open_text(file)) for file in self.files or (STANDARD_INPUT,)]
-                sides = [text_blocks(stream, name, report) for stream, name in zip(streams, names, strict=True)]
-                pairs = self._parallel(sides) if len(sides) == 2 else None
-            if pairs is not None:
-                while block := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
-                    yield block
+            if len(names) == 1 and (is_csv(names[0]) or is_json(names[0]) or self.has_names):
+                yield from _in_blocks(self._table(report))
                 return
-            numbers, (source, target, *_) = itertools.count(1), columns.find((), names[0])
-            for lines in sides[0]:
-                yield [
-                    self._parsed(f"{names[0]}:{number}", line, source, target)
-                    for line, number in zip(lines, numbers, strict=False)
-                ]
+            streams = [opened.enter_context(open_text(file)) for file in self.files or (STANDARD_INPUT,)]
+            sides = [text_blocks(stream, name, report) for stream, name in zip(streams, names, strict=True)]
+            yield from _in_blocks(self._parallel(sides)) if len(sides) == 2 else self._lines(sides[0], names[0], report)
 
-    def _table(self, columns: Columns) -> Iterator[Pair]:
-        for found in stream_pairs(self.files[0] if self.files else STANDARD_INPUT, columns):
+    def _table(self, report: Callable[[str], None]) -> Iterator[Pair]:
+        (file,) = self.files or (STANDARD_INPUT,)
+        for found in stream_pairs(file, self.of(file)):
             if isinstance(found, FaultyLine):
                 raise ValueError(f"{found}: expected a pair in each line. Repair the line.")
             if isinstance(found, Pair):
                 yield found
+            elif told := str(found):
+                report(f"{file}: {told}")
+
+    def _lines(self, blocks: Iterable[list[str]], name: str, report: Callable[[str], None]) -> Iterator[list[Pair]]:
+        """Yields the pairs of tab-separated lines as they arrive. The first block determines the columns."""
+        number, layout = 0, None
+        for lines in blocks:
+            rows = [line.split("\t") for line in lines]
+            if layout is None:
+                layout = self.of(name).find(rows[:SAMPLE_ROWS], name)
+                number = bool(layout.header)
+                if told := str(layout):
+                    report(f"{name}: {told}")
+                rows = rows[number:]
+            pairs = []
+            for row in rows:
+                number += 1
+                most = math.inf if self.names_columns or layout.skipped else 2
+                if not max(layout.source, layout.target) < len(row) <= most:
+                    raise ValueError(
+                        f"{name}:{number}: expected source<TAB>target in columns {layout.source} and {layout.target}, "
+                        f"received {chr(9).join(row)!r:.80}. If the lines have more columns or another order, pass "
+                        "--source-column and --target-column."
+                    )
+                pairs.append(Pair(row[layout.source], row[layout.target]))
+            yield pairs
 
     def _parallel(self, sides: Iterable[Iterable[list[str]]]) -> Iterator[Pair]:
         source, target = self.order
         rows = itertools.zip_longest(*map(itertools.chain.from_iterable, sides))
         first = list(itertools.islice(rows, 3))
-        require_sentences(["\t" in side for row in first if None not in row for side in row], self.files)
+        require_sentences([["\t" in side for side in row] for row in first if None not in row], self.files)
         for number, row in enumerate(itertools.chain(first, rows), start=1):
             if None in row:
                 ended = self.files[row.index(None)]
@@ -98,14 +114,10 @@ class PairFiles(Columns):
                 )
             yield Pair(row[source], row[target])
 
-    def _parsed(self, where: str, line: str, source: int, target: int) -> Pair:
-        found = line.split("\t")
-        if len(found) <= max(source, target) or (len(found) > 2 and not self.names_columns):
-            raise ValueError(
-                f"{where}: expected source<TAB>target in columns {source} and {target}, received {line!r:.80}. If the "
-                "lines have more columns or another order, pass --source-column and --target-column."
-            )
-        return Pair(found[source], found[target])
+
+def _in_blocks(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
+    while block := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
+        yield block
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class Columns:
             ValueError: a name is not in the header.
         """
         given: list[int | str | None] = [self.source_column, self.target_column]
-        body = rows if keys else rows[1:]
+        body = rows if keys or len(rows) == 1 else rows[1:]
         names = [cell.strip(' "#').casefold() for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):
             if isinstance(column, str):
@@ -224,8 +224,8 @@ def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> boo
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Returns the columns of sentences, at least two."""
-    width = Counter(map(len, rows)).most_common(1)[0][0] if len(rows) > 2 else 0
+    """Returns the columns of sentences, at least two. In one or two rows, only ids and numbers are recognised."""
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
     spaced = [sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", cell)) for cell in cells) > len(cells) for cells in columns]
     texts: list[int] = []
@@ -233,7 +233,8 @@ def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
         stripped = [cell.strip() for cell in cells]
         copies = any(2 * sum(map(_alike, cells, columns[other])) > len(cells) for other in texts)
         has_terms = sum(spaced) > 1 and all(map(TERM.fullmatch, stripped))
-        if len({*cells}) > 1 and not copies and not has_terms and not all(map(ID.fullmatch, stripped)):
+        is_label = len(cells) > 2 and (len({*cells}) == 1 or copies or has_terms)
+        if not is_label and not all(map(ID.fullmatch, stripped)):
             texts.append(at)
     return texts if len(texts) > 1 else [0, 1]
 

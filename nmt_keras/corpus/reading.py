@@ -275,7 +275,7 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
     with ExitStack() as opened:
         rows = _rows(paths, *(opened.enter_context(open_text(path)) for path in paths))
         first = list(islice(rows, SAMPLE_ROWS))
-        require_sentences([b"\t" in side for _, row in first if None not in row for side in row], paths)
+        require_sentences([[b"\t" in side for side in row] for _, row in first if None not in row], paths)
         for number, row in chain(first, rows):
             if None in row:
                 shorter = row.index(None)
@@ -298,18 +298,24 @@ def _pair(
     return Pair(source, target)
 
 
-def require_sentences(tabs: Sequence[bool], paths: Sequence[str]) -> None:
-    """Raises ValueError if there is a tab in each of the first lines of two files, so that both are tables."""
-    if len(tabs) > 2 and all(tabs):
+def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> None:
+    """Raises ValueError if two files are tables: CSV, JSON lines, or text with a tab in each of the first lines.
+
+    Args:
+        tabs: For each of the first lines, whether it has a tab in the first and in the second file.
+        paths: The two files.
+    """
+    sides = zip(paths, zip(*tabs, strict=True), strict=False)
+    if len(tabs) > 1 and all(is_csv(path) or is_json(path) or all(side) for path, side in sides):
         raise ValueError(
-            f"paths: expected a source and a target file, received two tables with tabs in each line: {paths[0]} and "
-            f"{paths[1]}. To use the pairs of both, pass --tables (nmt train), or pass tables as FILE (nmt prepare)."
+            f"paths: expected a source and a target file, received two tables: {paths[0]} and {paths[1]}. To use the "
+            "pairs of both, pass --tables (nmt train), or pass tables as FILE (nmt prepare)."
         )
 
 
 def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
     """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
-    require(0 <= max_malformed <= 1, "max_malformed", "a share from 0 to 1", max_malformed)
+    require(0 <= max_malformed <= 1, "max_malformed (--max-malformed)", "a share from 0 to 1", max_malformed)
     worst = report.faults.most_common(1)[0][0] if report.faults else None
     hint = HINTS.get(worst, "") if worst else ""
     hint = hint.replace("FILE", report.first_faults[0].file if report.first_faults else name)
