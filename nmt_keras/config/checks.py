@@ -103,13 +103,15 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
             values[name] = record_from(nested[name], value, f"{where}{name}.")
         else:
             values[name] = _checked(value, hints[name], f"{where}{name}")
+    for each in dataclasses.fields(typing.cast(Any, kind)):
+        has_default = each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
+        require(has_default or each.name in values, f"{where}{each.name}", "a value", None, "Add the field.")
     try:
         return kind(**values)
-    except (TypeError, ValueError) as error:  # TypeError: a field without a default is missing
+    except ValueError as error:
         prefixes = {kind.__name__: where, **{hint.__name__: f"{where}{name}." for name, hint in nested.items()}}
         classes = rf"\b({'|'.join(prefixes)})\."
-        message = str(error).removeprefix(f"{kind.__name__}.__init__() ")
-        raise ValueError(re.sub(classes, lambda found: prefixes[found[1]], message)) from error
+        raise ValueError(re.sub(classes, lambda found: prefixes[found[1]], str(error))) from error
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:

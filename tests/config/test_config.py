@@ -168,6 +168,11 @@ def test_a_mistyped_choice_is_answered_with_the_nearest(kind, fields, nearest):
         kind(**fields)
 
 
+def test_a_recipe_without_a_name_is_told_which_field_is_missing():
+    with pytest.raises(ValueError, match=r"^my\.json: name: expected a value"):
+        Recipe.from_json('{"model": {}}', "my.json")
+
+
 # Configurations that do not fit together
 
 LUONG = {"order": "update-then-attend", "output": "attentional"}
