@@ -4,7 +4,7 @@
     python -m benchmarks.decode_speed                          an untrained model of 256 units, 8,000 words
     python -m benchmarks.decode_speed --sentences test.es      sentences from a file
     python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
-    python -m benchmarks.decode_speed --run runs/spa-eng --shortlists 0 20 --sentences test.es --references test.en
+    python -m benchmarks.decode_speed --run runs/spa-eng --sentences test.es --references test.en
 
 An untrained model does not end its sentences. Its translations are therefore cut at the number of source tokens plus
 one, which resembles real lengths. The field "lengths" of the result states this. Single sentences run as in TensorFlow
@@ -59,8 +59,6 @@ class Settings:
     """Number of sentences translated together."""
     beams: tuple[int, ...] = (1, 5)
     """Beam sizes to measure; 1 is greedy search."""
-    shortlists: tuple[int, ...] = (0,)
-    """Shortlist sizes to measure; 0 is the whole vocabulary. An untrained model has random shortlists."""
     references: Path | None = None
     """File with the reference translations. If set, BLEU is reported."""
     single: int = 200
@@ -89,9 +87,7 @@ def main(settings: Settings) -> None:
     results = []
     for width in settings.beams:
         search = replace(translator.search, beam_size=width, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
-        for size in settings.shortlists:
-            searching = translator.with_search(replace(search, shortlist=size))
-            results.append({"beam": width, "shortlist": size, **measure(searching, sentences, settings)})
+        results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
     model = {
         "run": str(settings.run) if settings.run else None,
         "decoder_units": network.decoder.units,
@@ -115,7 +111,7 @@ def search_row(result: dict[str, Any]) -> dict[str, Any]:
     name = "greedy" if result["beam"] == 1 else f"beam {result['beam']}"
     alone = result["single_sentence_ms"]
     return {
-        "search": f"{name}, shortlist {result['shortlist']}" if result.get("shortlist") else name,
+        "search": name,
         **({"BLEU": result["bleu"]} if "bleu" in result else {}),
         "sentences/s in batches": round(result["sentences_per_s"]["median"]),
         "one sentence alone, median, ms": round(alone["median"], 1),
@@ -141,12 +137,9 @@ def load_run(folder: Path) -> ModelTranslator:
 
 def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
     """Returns a translator with random weights. Its vocabulary has the sentences' words and invented words."""
-    import numpy as np
     import tensorflow as tf
 
     from nmt_keras.config import (
-        MAX_SHORTLIST,
-        PAD,
         AttentionConfig,
         DecoderConfig,
         EncoderConfig,
@@ -155,7 +148,6 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
         TokenizerConfig,
     )
     from nmt_keras.models.seq2seq import build_model
-    from nmt_keras.search.shortlist import COMMON, LexicalTable, Shortlist
     from nmt_keras.text import WordTokenizer, fit_tokenizer
     from nmt_keras.text.tokens import SPECIALS
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -180,11 +172,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)
-    # The candidates are random, so related words share fewer candidates than in a learnt shortlist.
-    drawn = np.random.default_rng(1).integers(min(COMMON, size - 1), size, [size, MAX_SHORTLIST]).astype(np.int32)
-    drawn[: len(SPECIALS)] = PAD
-    shortlist = Shortlist(LexicalTable(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)
-    return CutTranslator(text, text, build_model(sizes, size, size), search=SearchConfig(), shortlist=shortlist)
+    return CutTranslator(text, text, build_model(sizes, size, size), search=SearchConfig())
 
 
 def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:

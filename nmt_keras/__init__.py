@@ -10,7 +10,7 @@ Shape comments and docstrings use one legend throughout the package:
     Q  queries per sentence: T if all positions are read at once, 1 in a scan or in greedy search, the beam size in beam
        search
     W  source positions that a query reads: S, or a local window
-    C  candidates: next tokens of a hypothesis, or target tokens of a shortlist
+    C  candidates: next tokens of a hypothesis
     P  tokens of a forced prefix
     L  positions that a self-attention layer reads: S, T, or the maximum number of target positions
     N  heads of a self-attention layer

@@ -50,7 +50,7 @@ from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
 from nmt_keras.cli.quiet import import_tensorflow, noise_dropped
 from nmt_keras.cli.recipes import Recipes
-from nmt_keras.cli.runs import Average, Export, Runs, Shortlist
+from nmt_keras.cli.runs import Average, Export, Runs
 from nmt_keras.cli.select import Select
 from nmt_keras.cli.serve import Serve
 from nmt_keras.cli.train import Train, recipe_name
@@ -71,7 +71,6 @@ COMMANDS: dict[str, type[Command]] = {
     "select": Select,
     "prepare": Prepare,
     "average": Average,
-    "shortlist": Shortlist,
     "plot": Plot,
     "demo": Demo,
     "completion": Completion,

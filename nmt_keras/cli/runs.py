@@ -1,12 +1,11 @@
-"""``nmt runs``, ``nmt export``, ``nmt average`` and ``nmt shortlist``: commands that process trained runs."""
+"""``nmt runs``, ``nmt export`` and ``nmt average``: commands that process trained runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -14,12 +13,8 @@ from nmt_keras.cli.command import Command, Flag, SearchCommand, load_translator
 from nmt_keras.cli.console import Console
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.files import read_json
-from nmt_keras.runs.directory import CORPUS, LOG, RECIPE, SCORES, SHORTLIST, read_recipe
-from nmt_keras.runs.origin import read_origin, require_corpus
-
-if TYPE_CHECKING:
-    from nmt_keras.corpus import Pair
-    from nmt_keras.corpus.shards import PreparedCorpus
+from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_recipe
+from nmt_keras.runs.origin import read_origin
 
 
 @dataclass(frozen=True)
@@ -145,37 +140,3 @@ class Average(Command):
         folder = self.to or Path(f"{self.run}-averaged")
         Run(self.run).average(self.checkpoints, folder)
         print(folder)
-
-
-@dataclass(frozen=True)
-class Shortlist(Command):
-    """Learn the lexical table for --search.shortlist from a run's training pairs, and print its file.
-
-    The pairs are read from the corpus files that the run was trained on. In Python, pass pairs to Run.learn_shortlist.
-    """
-
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory."""
-
-    def __call__(self, console: Console) -> None:
-        """Learns the lexical table and prints the name of its file."""
-        from nmt_keras.corpus import part_sha256
-        from nmt_keras.corpus.loading import load_corpus
-        from nmt_keras.corpus.shards import PreparedCorpus
-        from nmt_keras.runs import Run
-
-        run, options, facts = Run(self.run), read_origin(self.run), read_json(self.run / CORPUS)
-        require_corpus(self.run, options, f"run nmt train --run {self.run}")
-        corpus: Sequence[Pair] | PreparedCorpus
-        if options.prepared is not None:
-            corpus = PreparedCorpus(options.prepared)
-            found = corpus.sha256
-        else:
-            corpus = load_corpus(options, read_recipe(self.run).corpus, Path("data"), console.say).train
-            found = part_sha256(corpus, key_side=facts["key_side"])
-        wanted = facts["sha256"]["train"]
-        hint = "Restore the corpus."
-        require(found == wanted, str(self.run), f"the training pairs with sha256 {wanted}", found, hint)
-        console.say(f"learning the lexical table from {len(corpus):,} pairs")
-        run.learn_shortlist(corpus)
-        print(self.run / SHORTLIST)

@@ -14,14 +14,13 @@ from nmt_keras.config.corpus import CorpusConfig, FilterConfig, PairFilters
 from nmt_keras.config.export import ExportConfig, MicroBatchingConfig
 from nmt_keras.config.model import AttentionConfig, CellName, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.config.recipe import Recipe
-from nmt_keras.config.search import BATCHES_AT_ONCE, MAX_SHORTLIST, SearchConfig
+from nmt_keras.config.search import BATCHES_AT_ONCE, SearchConfig
 from nmt_keras.config.tokenizer import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.config.training import RunOptions, TrainConfig
 
 __all__ = [
     "BATCHES_AT_ONCE",
     "END",
-    "MAX_SHORTLIST",
     "PAD",
     "START",
     "UNK",

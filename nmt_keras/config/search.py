@@ -12,9 +12,6 @@ BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
 """Number of batches translated concurrently. While one batch runs small operations, the others keep the processors
 busy."""
 
-MAX_SHORTLIST = 100
-"""Maximum number of target tokens per source token in the lexical table; see ``SearchConfig.shortlist``."""
-
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -48,10 +45,6 @@ class SearchConfig:
     """Nucleus sampling: total probability of the most probable tokens to draw from; 1 for all tokens."""
     seed: int = 1
     """Seed of sampling."""
-    shortlist: int = 0
-    """Number of likely target tokens per source token. The softmax is limited to these and the 1,000 most frequent
-    target tokens (Jean et al. 2015, section 3.3). The search is then faster, and translations are nearly the same. 0
-    uses the whole vocabulary."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Type of the inputs and results of products with weight matrices in the search. All other values are float32.
     "bfloat16" is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
@@ -81,20 +74,7 @@ class SearchConfig:
         )
         require(self.top_k is None or self.top_k >= 1, "SearchConfig.top_k", "None, or a positive number", self.top_k)
         require(0.0 < self.top_p <= 1.0, "SearchConfig.top_p", "a probability in (0, 1]", self.top_p)
-        require(
-            0 <= self.shortlist <= MAX_SHORTLIST,
-            "SearchConfig.shortlist",
-            f"0 to {MAX_SHORTLIST}",
-            self.shortlist,
-        )
         if self.temperature > 0.0:
-            require(
-                self.shortlist == 0,
-                "SearchConfig.shortlist",
-                "0 with temperature above 0",
-                self.shortlist,
-                "Sampling uses the whole vocabulary.",
-            )
             require(
                 self.beam_size == 1,
                 "SearchConfig.beam_size",
@@ -122,6 +102,5 @@ class SearchConfig:
             parts = [f"beam {self.beam_size}", f"{self.length_normalisation} length {self.length_alpha}"]
             parts += [f"coverage {self.coverage_beta}"] * (self.coverage_beta > 0.0)
         parts += ["unknown words replaced"] * self.replaces_unknown
-        parts += [f"shortlist {self.shortlist}"] * (self.shortlist > 0)
         parts += [self.precision] * (self.precision != "float32")
         return ", ".join(parts)

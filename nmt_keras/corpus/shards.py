@@ -283,11 +283,6 @@ class PreparedCorpus:
         """Returns the two sides of a shard, in the order of the file. Raises ValueError if the file is damaged."""
         return read_shard(self.files[shard])
 
-    def read_some(self, count: int) -> tuple[TokenLists, TokenLists]:
-        """Returns the two sides of about ``count`` pairs, taken from evenly spaced whole shards."""
-        wanted = max(1, min(len(self.files), count * len(self.files) // max(1, len(self))))
-        return _joined([self.read(int(shard)) for shard in np.linspace(0, len(self.files) - 1, wanted).round()])
-
 
 class ShardedBatches:
     """Batches of a prepared corpus. Memory holds a shard, a pool and a few batches.

@@ -35,7 +35,6 @@ class Resources(tf.Module):
         super().__init__(name="translator")
         self.codec = translator.codec
         self.unknown_words = translator.unknown_words
-        self.shortlist = translator.shortlist if translator.search.shortlist else None
         self.weights = []
         self.half_precision_weights = []
         for variable in translator.model.variables:

@@ -117,11 +117,10 @@ def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: Exp
 
 
 def _content_sha256(translator: ModelTranslator) -> str:
-    """Returns a checksum of the weights, the lexicon and the lexical table that an export contains."""
+    """Returns a checksum of the weights and the lexicon that an export contains."""
     digest = hashlib.sha256(json.dumps(sorted(translator.unknown_words.lexicon.items())).encode())
-    for module in (translator.model, translator.shortlist):
-        for variable in [] if module is None else module.variables:
-            digest.update(np.asarray(variable).tobytes())
+    for variable in translator.model.variables:
+        digest.update(np.asarray(variable).tobytes())
     return digest.hexdigest()
 
 

@@ -20,7 +20,6 @@ from nmt_keras.config import require
 from nmt_keras.layers.base import Nest, Shape, deserialize, serialize
 from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.matmul import Matrix
 from nmt_keras.layers.memory import Encoding, LayerStates, Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
@@ -146,28 +145,24 @@ class BaseDecoder(keras.Model):
         results: Nest,
         memory: Memory,
         randomness: Randomness | None = None,
-        classifier: tuple[Matrix, Matrix] | None = None,
     ) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(x, results, memory)
         rate = self.dropout_rate if self.output_dropout_rate is None else self.output_dropout_rate
         features = dropout(features, rate, randomness, "readout")
-        return DecoderOutput(self.output_layer.logits(features, *(classifier or self.classifier)), alignment)
+        return DecoderOutput(self.output_layer.logits(features, *self.classifier), alignment)
 
-    def step(
-        self, ids: tf.Tensor, state: Nest, memory: Memory, classifier: tuple[Matrix, Matrix] | None = None
-    ) -> Prediction:
+    def step(self, ids: tf.Tensor, state: Nest, memory: Memory) -> Prediction:
         """Computes one search step.
 
         Args:
             ids: [B, Q] int32, the last token of each hypothesis.
             state: State before these tokens.
             memory: Memory of the source sentences.
-            classifier: Matrix and bias of the softmax over a part of the vocabulary; ``None`` for all of it.
         """
         x = self.inputs(ids)
         state, results = self.advance(x, state, memory)
-        logits, alignment = self.output(x, results, memory, classifier=classifier)
+        logits, alignment = self.output(x, results, memory)
         return Prediction(logits, alignment, state)
 
     def call(

@@ -8,7 +8,6 @@
       checkpoints/     last/ and best/
       initial/         initial weights of a fine-tuned run, as a checkpoint (``RunOptions.init_from``)
       lexicon.tsv      replacements of unknown words: source word, tab, target word (``Run.learn_lexicon``)
-      shortlist.npz    lexical table of ``SearchConfig.shortlist`` (``nmt shortlist``)
       lock             lock file of the process that trains, removed at the end
       log.jsonl        one row per log interval and per validation
       scores.json      BLEU and chrF of the validation and test set

@@ -17,7 +17,6 @@ FORMAT = 1
 RECIPE = "recipe.json"
 CORPUS = "corpus.json"
 LEXICON = "lexicon.tsv"
-SHORTLIST = "shortlist.npz"
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
 INITIAL = "initial"

@@ -13,9 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.shards import PreparedCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export_once
 from nmt_keras.files import PARTIAL, read_json, sole_writer, sync_folder
@@ -28,15 +26,12 @@ from nmt_keras.runs.directory import (
     LEXICON,
     RECIPE,
     SCORES,
-    SHORTLIST,
     settle_recipe,
     write_recipe,
 )
 from nmt_keras.runs.origin import ORIGIN
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
-from nmt_keras.search.shortlist import Shortlist, learn_lexical_table, load_lexical_table, save_lexical_table
-from nmt_keras.text import Codec
 from nmt_keras.training import average_weights, identify_best, is_chief, is_finished, load_weights, save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Checkpoint
@@ -46,10 +41,6 @@ DEFAULTS = RunOptions()
 
 Languages = tuple[str | None, str | None]
 """Codes of source and target language; ``None`` if unspecified."""
-
-SHORTLIST_PAIRS = 400_000
-"""Maximum number of pairs for learning the lexical table. With short sentences, this takes about ten seconds on two
-cores."""
 
 LEXICON_PAIRS = 40_000
 """Maximum number of pairs for learning the lexicon. This takes about two minutes on two cores."""
@@ -101,9 +92,6 @@ class Run:
         self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy, stop_after, origin)
         if not is_chief(strategy) or not is_finished(self.folder):
             return
-        if self.recipe.search.shortlist and not (self.folder / SHORTLIST).exists():
-            report("learning the lexical table of the recipe's shortlist")
-            self.learn_shortlist(corpus.train)
         if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
             if isinstance(corpus, PreparedSplit):
                 report(
@@ -122,16 +110,6 @@ class Run:
         save_lexicon(lexicon, self.folder / LEXICON)
         return len(lexicon)
 
-    def learn_shortlist(self, corpus: Sequence[Pair] | PreparedCorpus) -> None:
-        """Learns the lexical table of ``SearchConfig.shortlist`` from training pairs, or from a prepared corpus."""
-        tokenizers = load_tokenizers(self.folder)
-        if isinstance(corpus, PreparedCorpus):
-            source, target = corpus.read_some(SHORTLIST_PAIRS)
-        else:
-            source, target, _ = encode_pairs(Codec(*tokenizers), _spaced(corpus, SHORTLIST_PAIRS))
-        sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
-        save_lexical_table(learn_lexical_table(source, target, *sizes), self.folder / SHORTLIST)
-
     def average(self, count: int, folder: str | PathLike[str]) -> Run:
         """Creates a finished run in ``folder``. Its weights are the mean of this run's last ``count`` checkpoints.
 
@@ -149,7 +127,7 @@ class Run:
             save_weights(model, made / CHECKPOINTS, steps[-1])
             for side in ("source", "target"):
                 shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
-            for name in (CORPUS, ORIGIN, LEXICON, SHORTLIST):
+            for name in (CORPUS, ORIGIN, LEXICON):
                 if (self.folder / name).exists():
                     shutil.copyfile(self.folder / name, made / name)
             sync_folder(made)
@@ -162,16 +140,12 @@ class Run:
         model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
         checkpoint = load_weights(model, self.folder / CHECKPOINTS)
         lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
-        shortlist = None
-        if (self.folder / SHORTLIST).exists():
-            shortlist = Shortlist(load_lexical_table(self.folder / SHORTLIST), target.vocabulary_size)
         return ModelTranslator(
             source,
             target,
             model,
             search=self.recipe.search,
             unknown_words=UnknownWords(lexicon),
-            shortlist=shortlist,
             checkpoints=[checkpoint],
         )
 
@@ -270,7 +244,6 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
         Ensemble([translator.model for translator in translators]),
         search=first_one.search,
         unknown_words=first_one.unknown_words,
-        shortlist=first_one.shortlist,
         checkpoints=[checkpoint for translator in translators for checkpoint in translator.checkpoints],
     )
 

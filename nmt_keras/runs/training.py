@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import time
@@ -96,7 +95,7 @@ def train_run(
                 load_weights(model, folder / INITIAL)
         report(describe_execution(execution_of(config, model), model, config))
         # validation uses the whole vocabulary
-        translator = ModelTranslator(*tokenizers, model, search=dataclasses.replace(recipe.search, shortlist=0))
+        translator = ModelTranslator(*tokenizers, model, search=recipe.search)
         callbacks: list[Callback] = [ProgressCallback(show)]
         if options.profile:
             callbacks.append(ProfilerCallback(folder / "tensorboard", options.profile))

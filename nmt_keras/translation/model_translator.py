@@ -23,7 +23,6 @@ from nmt_keras.search import (
     plain_length,
     sample,
 )
-from nmt_keras.search.shortlist import Shortlist, ShortlistMemory
 from nmt_keras.text import Codec, Source, Tokenizer, Tokens
 from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.tokens import SPECIAL_SURFACES
@@ -78,7 +77,6 @@ class ModelTranslator(Translator):
         model: A model or an ensemble.
         search: Configuration of the search for translations; greedy by default.
         unknown_words: Lexicon used if ``search.replaces_unknown`` is True. If None, the source word is copied.
-        shortlist: Lexical table for ``search.shortlist``.
         checkpoints: Checkpoint of the model, or of each model of an ensemble. Empty if the weights were not read from
             a checkpoint.
     """
@@ -91,15 +89,9 @@ class ModelTranslator(Translator):
         *,
         search: SearchConfig = GREEDY,
         unknown_words: UnknownWords | None = None,
-        shortlist: Shortlist | None = None,
         checkpoints: Sequence[Checkpoint] = (),
     ):
         super().__init__(name="translator")
-        if search.shortlist and shortlist is None:
-            raise ValueError(
-                f"SearchConfig.shortlist: expected 0 without a lexical table, received {search.shortlist}. Learn the "
-                "table with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
-            )
         sizes = model.source_vocabulary_size, model.target_vocabulary_size
         expected = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
         require(sizes == expected, "model", f"the vocabulary sizes of the tokenizers, {expected}", sizes)
@@ -109,7 +101,6 @@ class ModelTranslator(Translator):
         self.model = model
         self.search = search
         self.unknown_words = unknown_words or UnknownWords({})
-        self.shortlist = shortlist
         self.checkpoints = checkpoints
         self._encode = _encoder(self.codec, model)
 
@@ -121,7 +112,6 @@ class ModelTranslator(Translator):
             self.model,
             search=search,
             unknown_words=self.unknown_words,
-            shortlist=self.shortlist,
             checkpoints=self.checkpoints,
         )
         other.codec, other._encode = self.codec, self._encode  # shared, so that an export contains them once
@@ -267,7 +257,7 @@ class ModelTranslator(Translator):
         Args:
             encoded: The tokens and the memory of the sentences.
             n_best: K.
-            prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
+            prefix: [B, P] int32, first tokens of each hypothesis; see ``SearchInputs``.
             beginning: [B, P] string. Surfaces of these tokens, "" elsewhere. They replace UNK. Requires K = 1.
         """
         source = encoded.source.tokens
@@ -306,36 +296,25 @@ class ModelTranslator(Translator):
         Args:
             encoded: The tokens and the memory of the sentences.
             n_best: Number of hypotheses to return.
-            prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
+            prefix: [B, P] int32, first tokens of each hypothesis; see ``SearchInputs``.
         """
-        config = self.search
-        source, memory = encoded.source.tokens, encoded.memory
-        initial_state = self.model.initial_state(memory)
-        shortlist = None
-        if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
-            shortlist = self.shortlist.of_batch(source.ids, config.shortlist, prefix)
-            memory = ShortlistMemory(memory, shortlist.logit_bias)
-            prefix = None if prefix is None else shortlist.places(prefix)
-            step = shortlist.step_function(self.model)
-        else:
-            step = self.model.step
+        config, source = self.search, encoded.source.tokens
         limits = self.limits(source.lengths)
         if prefix is not None:
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
-        inputs = SearchInputs(memory, tf.not_equal(source.ids, PAD), limits, prefix)
+        inputs = SearchInputs(encoded.memory, tf.not_equal(source.ids, PAD), limits, prefix)
         length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
+        step, state = self.model.step, self.model.initial_state(encoded.memory)
         rules: dict[str, Any] = {
             "ranking": Ranking(length_penalty, config.coverage_beta),
             "constraints": Constraints(config.min_tokens, config.unk_allowed),
         }
-        if config.temperature > 0.0:
-            sentences = tf.strings.reduce_join(source.surface, axis=1)
-            noise = hashed_uniform(sentences, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
-            rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-            hypotheses = sample(step, initial_state, inputs._replace(noise=noise), **rules)
-        else:
-            hypotheses = beam_search(step, initial_state, inputs, beam_size=config.beam_size, n_best=n_best, **rules)
-        return hypotheses if shortlist is None else shortlist.in_vocabulary(hypotheses)
+        if config.temperature == 0.0:
+            return beam_search(step, state, inputs, beam_size=config.beam_size, n_best=n_best, **rules)
+        sentences = tf.strings.reduce_join(source.surface, axis=1)
+        noise = hashed_uniform(sentences, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
+        rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+        return sample(step, state, inputs._replace(noise=noise), **rules)
 
 
 def _encoder(codec: Codec, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:

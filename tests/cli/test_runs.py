@@ -1,4 +1,4 @@
-"""Training commands: prepared corpora, held-out files, languages, alignments, averaging, shortlists and the lock."""
+"""Training commands: prepared corpora, held-out files, languages, alignments, averaging and the lock."""
 
 import json
 import re
@@ -132,23 +132,6 @@ def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, f
     assert nmt(f"runs {tmp_path / 'group'}").out.splitlines()[1].split()[:3] == ["1.5", "9.00", "sample"]
     assert nmt(f"runs {run}").out.splitlines()[1].split()[2:] == ["sample", "tiny", str(run)]
     assert "FOLDER: expected a folder with a run" in fails(f"runs {tmp_path / 'none'}")
-
-
-# Shortlists
-
-
-@pytest.mark.long
-def test_the_lexical_table_of_a_shortlist_is_learnt_on_request(tiny, pairs, nmt, fails):
-    write("mine.tsv", pairs[:90])
-    write("dev.tsv", pairs[90:])
-    said = nmt("train tiny --corpus mine.tsv --valid dev.tsv --run run").err
-    assert re.search(r"^step 4 of 4: loss \d", said, re.MULTILINE)
-    asked = "translate run Estoy --search.shortlist 5"
-    assert "`nmt shortlist RUN`" in fails(asked)
-    assert nmt("shortlist run").out == "run/shortlist.npz\n"
-    nmt(asked)
-    write("mine.tsv", pairs[:89])
-    assert "run: expected the training pairs with sha256" in fails("shortlist run")
 
 
 # Prepared corpora

@@ -138,9 +138,6 @@ WRONG = [
     (SearchConfig, {"temperature": 1.0, "top_k": 0}, "top_k"),
     (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "top_p"),
     (SearchConfig, {"top_k": 5}, "top_k"),
-    (SearchConfig, {"shortlist": -1}, "shortlist"),
-    (SearchConfig, {"shortlist": 101}, "shortlist"),
-    (SearchConfig, {"shortlist": 5, "temperature": 1.0}, "shortlist"),
     (TrainConfig, {"guided_weight": -0.1}, "guided_weight"),
     (TrainConfig, {"segmentation_alpha": -0.1}, "segmentation_alpha"),
     (TrainConfig, {"segmentations": 0}, "segmentations"),
@@ -472,7 +469,7 @@ def test_a_recipe_survives_json():
             "beam 4, gnmt length 0.6, coverage 0.2",
         ),
         (SearchConfig(temperature=0.7), "sampling, temperature 0.7"),
-        (SearchConfig(precision="bfloat16", shortlist=20), "greedy, shortlist 20, bfloat16"),
+        (SearchConfig(precision="bfloat16"), "greedy, bfloat16"),
         (SearchConfig(temperature=1.0, top_k=40, top_p=0.9), "sampling, temperature 1.0, top 40, nucleus 0.9"),
     ],
 )

@@ -21,7 +21,6 @@ from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.search.shortlist import BatchShortlist, ShortlistMemory
 
 PAD, START, END = 0, 2, 3
 PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, 14, END]), ([16, 17, END], [END])]
@@ -103,17 +102,6 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
         np.testing.assert_allclose(together.alignment[:, q], alone.alignment[:, 0], atol=2e-6)
         for one, other in zip(tf.nest.flatten(together.state), tf.nest.flatten(alone.state), strict=True):
             np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
-
-
-def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
-    ids, memory = tf.constant([0, 1, 2, 3, 5, 8, 21]), case.memory
-    bias = tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
-    start = case.model.initial_state(memory)
-    whole = case.model.step(tf.gather(ids, [[5]] * len(PAIRS)), start, memory)
-    narrowed = BatchShortlist(ids, bias).step_function(case.model)
-    few = narrowed(tf.constant([[5]] * len(PAIRS)), start, ShortlistMemory(memory, bias))
-    np.testing.assert_allclose(few.logits, tf.gather(whole.logits, ids, axis=2) + bias[:, tf.newaxis], atol=1e-5)
-    np.testing.assert_array_equal(few.alignment, whole.alignment)
 
 
 def test_a_loop_that_reads_rounded_matrices_computes_nearly_the_same(case):
