@@ -4,17 +4,20 @@
     python -m notebooks.execute --corpus spa-eng.zip
     python -m notebooks.execute 0-nmt-with-attention
 
-Each code cell stores a hash of its source. A test compares the hashes, so that outputs always belong to their code.
+Each code cell stores a hash of its source, and each notebook one of the recipes. A test compares them, so that outputs
+belong to their code and to its recipes. Changes of the library that leave the recipes as they are need a new execution
+only if they change what a notebook shows: run the notebooks again before a release.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +25,16 @@ import nbformat
 import tyro
 from nbclient import NotebookClient
 
+from nmt_keras.config import TrainConfig
+from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH
+
 ROOT = Path(__file__).parents[1]
 EXECUTED = ("0-nmt-with-attention", "2-train", "1-step-by-step", "3-attention")
 """Notebooks that are committed with outputs, in the order of their execution: notebook 1 uses the run of notebook 2."""
 HASH = "executed_source_sha256"
 """Metadata of a cell: the hash of the source that produced its outputs."""
+RECIPES_HASH = "executed_recipes_sha256"
+"""Metadata of a notebook: the hash of the recipes with which it was executed; see ``recipes_hash``."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,15 @@ class Options:
 def source_hash(source: str) -> str:
     """Returns the hash of a cell's source."""
     return hashlib.sha256(source.encode()).hexdigest()
+
+
+def recipes_hash() -> str:
+    """Returns the hash of the recipes that the notebooks train, without training options that have their defaults."""
+    records = [asdict(recipe) for recipe in (SAMPLE, SPANISH_ENGLISH)]
+    defaults = asdict(TrainConfig())
+    for record in records:
+        record["train"] = {name: value for name, value in record["train"].items() if value != defaults[name]}
+    return source_hash(json.dumps(records, sort_keys=True))
 
 
 def execute(path: Path, folder: Path) -> None:
@@ -67,6 +84,7 @@ def execute(path: Path, folder: Path) -> None:
             for output in cell.outputs:
                 if "text" in output:
                     output.text = as_printed(output.text.replace(str(folder), "."))
+    notebook.metadata[RECIPES_HASH] = recipes_hash()
     nbformat.write(notebook, path)
 
 

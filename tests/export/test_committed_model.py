@@ -56,6 +56,13 @@ def test_200_pairs_are_translated_well_and_one_sentence_as_in_the_readme():
     assert given.log_prob == pytest.approx(translation.log_prob, abs=2e-3)
     translations = translator.translate([source for source, _ in PAIRS])
     assert bleu_of([translation.text for translation in translations]) > 50.0
+    beam, greedy = translator.searches
+    for search, text, log_prob in (  # quoted in notebook 0
+        (greedy, "That factory is toysy.", -4.98),
+        (beam, "That factory makes toys.", -3.53),
+    ):
+        (found,) = translator.with_search(search).translate(["Esa fábrica hace juguetes."])
+        assert (found.text, found.log_prob) == (text, pytest.approx(log_prob, abs=5e-3))
 
 
 @pytest.mark.tf220

@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 from nmt_keras import cli
 from nmt_keras.runs import Run
 from notebooks import colab
-from notebooks.execute import EXECUTED, HASH, as_printed, source_hash
+from notebooks.execute import EXECUTED, HASH, RECIPES_HASH, as_printed, recipes_hash, source_hash
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -131,6 +131,8 @@ def test_the_outputs_of_a_notebook_are_those_of_its_code(name):
     assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     changed = [cell.id for cell in code if cell.metadata.get(HASH) != source_hash(cell.source)]
     assert not changed, f"run: python -m notebooks.execute {name}"
+    recipes = read(name).metadata.get(RECIPES_HASH)
+    assert recipes in (None, recipes_hash()), f"the recipes have changed; run: python -m notebooks.execute {name}"
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
 
 
