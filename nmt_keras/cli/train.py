@@ -152,8 +152,7 @@ class Train(Command):
         if isinstance(corpus, SplitCorpus):
             examples = [(languages, corpus.train[0])]
         else:
-            first = corpus.train.first  # None in corpora that an earlier version prepared
-            examples = [*([] if first is None else [(languages, first)]), ("validation", corpus.valid[0])]
+            examples = [(languages, corpus.train.first), ("validation", corpus.valid[0])]
         for name, pair in examples:
             source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
             console.say(f'{name}: "{source}" -> "{target}"')

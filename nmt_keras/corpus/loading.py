@@ -14,10 +14,8 @@ from nmt_keras.corpus.columns import Layout
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
-from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME, sample_pairs
+from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
-
-DEFAULTS = CorpusConfig()
 
 
 def load_corpus(
@@ -79,11 +77,6 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
         FileNotFoundError, ValueError: a file cannot be read.
     """
     return _read(options, files, False, report).pairs
-
-
-def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
-    """Returns the built-in sample corpus, Spanish to English, split into three sets."""
-    return _split(SAMPLE_NAME, sample_pairs(), config, "target")
 
 
 def _downloaded(options: CorpusOptions, folder: Path) -> str:

@@ -253,8 +253,7 @@ class PreparedCorpus:
         require_format(path, self.record, FORMAT, "Or prepare the corpus again.")
         self.sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         self.files = [str(self.folder / shard["file"]) for shard in self.record["shards"]]
-        first = self.record.get("first")  # older versions did not write it
-        self.first = None if first is None else Pair(**first)
+        self.first = Pair(**self.record["first"])
         self.sizes = np.array([shard["pairs"] for shard in self.record["shards"]], np.int64)  # pairs of each shard
         self.lengths = np.array(self.record["lengths"], np.int64).reshape(-1, 3)  # source, target, pairs
         for file in self.files:

@@ -27,9 +27,9 @@ from tiny import TINY_RECIPE, save_little
 import nmt_keras
 from nmt_keras import cli
 from nmt_keras.config import Recipe, SearchConfig
-from nmt_keras.corpus import CorpusUnavailable
+from nmt_keras.corpus import CorpusUnavailable, split_corpus
 from nmt_keras.corpus.alignments import to_pharaoh
-from nmt_keras.corpus.loading import sample_corpus
+from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.export import read_manifest
 from nmt_keras.recipes import RECIPES, train_command
 from nmt_keras.runs.directory import read_recipe, write_recipe
@@ -386,7 +386,7 @@ def test_training_stops_without_a_network_rather_than_train_on_the_sample(offlin
 
 def first_sample_pairs(pairs, held_out=30):
     """Returns the sample corpus with fewer pairs in each set."""
-    whole = sample_corpus()
+    whole = split_corpus("sample", sample_pairs(), key_side="target")
     return whole._replace(train=whole.train[:pairs], valid=whole.valid[:held_out], test=whole.test[:held_out])
 
 

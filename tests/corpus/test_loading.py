@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nmt_keras.config import CorpusConfig
-from nmt_keras.corpus import Pair, columns, part_sha256
+from nmt_keras.corpus import Pair, columns, part_sha256, split_corpus
 from nmt_keras.corpus.columns import Columns
-from nmt_keras.corpus.loading import load_corpus, load_pairs, sample_corpus
+from nmt_keras.corpus.loading import load_corpus, load_pairs
 from nmt_keras.corpus.options import CorpusOptions, corpus_name
 from nmt_keras.corpus.sample import sample_pairs
 
@@ -53,7 +53,7 @@ def test_two_files_are_called_by_what_they_share(files, name):
 
 def sample_file(path: Path) -> list[Pair]:
     """Writes 360 sample pairs to a TSV file, source first. Returns the pairs."""
-    whole = sample_corpus()
+    whole = split_corpus("sample", sample_pairs(), key_side="target")
     taken = [*whole.train[:300], *whole.valid[:30], *whole.test[:30]]
     write(path, taken)
     return taken

@@ -248,7 +248,7 @@ def numbered(folder, sizes, length=lambda number: 2 + number % 5):
     for side in ("source", "target"):
         (folder / side).mkdir()
         (folder / side / "text.json").write_text('{"sha256": {}}')
-    write_record(str(folder), reports, number, {}, {})
+    write_record(str(folder), reports, number, {}, {"first": {"source": "Uno.", "target": "One."}})
     return PreparedCorpus(folder)
 
 
