@@ -1,7 +1,8 @@
-"""Markdown of reports and model cards."""
+"""Markdown of reports and model cards, and its tables in LaTeX."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 
@@ -13,3 +14,24 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def escaped(text: str) -> str:
     """Returns ``text`` on one line, with the special characters of Markdown escaped."""
     return " ".join("".join(f"\\{c}" if c in "\\|`*_<[" else c for c in text).split())
+
+
+def latex_tables(markdown: str) -> str:
+    """Returns the tables of a Markdown text as LaTeX. The first column is left-aligned, all others right-aligned."""
+    tables = re.findall(r"(?:^\|.*\n?)+", markdown, re.MULTILINE)
+    return "\n".join(map(_latex_table, tables))
+
+
+def _latex_table(table: str) -> str:
+    head, _, *rows = ([_latex(cell) for cell in re.split(r" \| ", line[2:-2])] for line in table.splitlines())
+    lines = [" & ".join(row) + r" \\" for row in (head, *rows)]
+    columns = "l" + "r" * (len(head) - 1)
+    body = [r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"]
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", ""])
+
+
+def _latex(cell: str) -> str:
+    """Returns a cell of a Markdown table as LaTeX."""
+    plain = re.sub(r"\\(.)|`", r"\1", cell)
+    escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+    return "".join(escapes.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in plain)

@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import RARE, Command
+from nmt_keras.cli.command import RARE, Command, Flag
 from nmt_keras.cli.console import Console
 from nmt_keras.config import Recipe, require, require_choice
 from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.markdown import latex_tables
 from nmt_keras.recipes import find_recipe
 
 
@@ -49,6 +50,8 @@ class Compare(Command):
     gold: Path | None = None
     """A file of sentence pairs with word alignments, in three columns: source words, target words, and links such as
     0-0 (sure) and 1p2 (possible). Adds the alignment error rate."""
+    latex: Flag = False
+    """Print the table in LaTeX instead of Markdown. Finished runs are not trained again."""
 
     def check(self) -> None:
         """Raises ValueError if a recipe or an option is invalid."""
@@ -105,5 +108,6 @@ class Compare(Command):
             origin=self.data,
             baselines=self.baselines,
         )
-        print(to_markdown(run_study(study, self.jobs, console.say)), end="")
+        table = to_markdown(run_study(study, self.jobs, console.say))
+        print(latex_tables(table) if self.latex else table, end="")
         console.say(f"written: {self.to / 'table.md'}")

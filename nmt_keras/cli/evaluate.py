@@ -15,6 +15,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.files import read_json
+from nmt_keras.markdown import latex_tables
 from nmt_keras.runs.directory import CORPUS, is_run, read_recipe
 from nmt_keras.runs.origin import read_origin, require_corpus
 
@@ -49,6 +50,8 @@ class Evaluate(Command):
     """Folder for report.md, report.json and pictures."""
     json: Flag = False
     """Print JSON instead of Markdown."""
+    latex: Flag = False
+    """Print the tables in LaTeX instead of Markdown."""
     worst: int = 10
     """Number of sentences to show: those with the lowest chrF."""
     ensemble: tuple[Path, ...] = ()
@@ -81,6 +84,7 @@ class Evaluate(Command):
         require(not self.ensemble or len(paths) == 1, "--ensemble", "exactly one RUN", paths)
         self.data.require_readable(self.pairs)
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
+        require(not (self.json and self.latex), "--latex", "either --json or --latex", "both")
         require(self.gold is None or bool(self.pairs), "--gold", "to be used with --pairs", self.pairs)
 
     def __call__(self, console: Console) -> None:
@@ -123,7 +127,8 @@ class Evaluate(Command):
             tokenizer=self.data.bleu_tokenizer,
             worst=self.worst,
         )
-        print(comparison.to_json(found) if self.json else comparison.to_markdown(found), end="")
+        markdown = comparison.to_markdown(found)
+        print(comparison.to_json(found) if self.json else latex_tables(markdown) if self.latex else markdown, end="")
         if self.to is not None:
             console.say(f"report written to {comparison.write_report(found, next(iter(reports.values())), self.to)}")
 

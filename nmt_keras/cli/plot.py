@@ -29,13 +29,13 @@ class Picture(Command):
     """Base class of the commands that draw a picture."""
 
     to: Path | None = None
-    """Output file, .svg or .png. Default: the name of the picture, such as curves.svg."""
+    """Output file, .svg, .png or .pdf. Default: the name of the picture, such as curves.svg."""
 
     def check(self) -> None:
-        """Raises ValueError if the file name does not end in .svg or .png."""
-        suffixes = (".svg", ".png")
+        """Raises ValueError if the file name does not end in .svg, .png or .pdf."""
+        suffixes = (".svg", ".png", ".pdf")
         known = self.to is None or self.to.suffix.lower() in suffixes
-        require(known, "--to", "a file name that ends in .svg or .png", str(self.to))
+        require(known, "--to", "a file name that ends in .svg, .png or .pdf", str(self.to))
 
     def __call__(self, console: Console) -> None:
         """Writes the picture and prints the name of its file."""
@@ -156,7 +156,7 @@ class Scores(ReportPicture):
 
 @dataclass(frozen=True)
 class Plot(Command):
-    """Draw alignment heatmaps, training curves, BLEU by sentence length or scores of several runs, as SVG or PNG."""
+    """Draw alignment heatmaps, training curves, BLEU by sentence length or scores of several runs: SVG, PNG or PDF."""
 
     picture: (
         Annotated[Curves, tyro.conf.subcommand("curves")]

@@ -15,18 +15,22 @@ from nmt_keras.plotting.style import FILE_DPI
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Writes a figure atomically, at 150 dots per inch. The suffix of the path selects PNG or SVG.
+    """Writes a figure atomically, at 150 dots per inch. The suffix of the path selects PNG, SVG or PDF.
 
     The file contains neither date nor version, so equal figures give equal files.
 
     Raises:
-        ValueError: the suffix is neither ``.png`` nor ``.svg``.
+        ValueError: the suffix is none of these.
         OSError: the file cannot be written.
     """
     path = Path(path)
-    unstamped = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
+    unstamped = {
+        ".png": {"Software": None},
+        ".svg": {"Date": None, "Creator": None},
+        ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
     suffix = path.suffix.lower()
-    require(suffix in unstamped, "path", "a file name that ends in .png or .svg", str(path))
+    require(suffix in unstamped, "path", "a file name that ends in .png, .svg or .pdf", str(path))
     content = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "nmt_keras"}):
         figure.savefig(content, format=suffix[1:], dpi=FILE_DPI, metadata=unstamped[suffix])

@@ -310,7 +310,7 @@ def test_scores_are_drawn_side_by_side_with_their_intervals():
         score_intervals({})
 
 
-@pytest.mark.parametrize(("name", "signature"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
+@pytest.mark.parametrize(("name", "signature"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")])
 def test_equal_figures_give_equal_files(tmp_path, name, signature):
     contents = []
     for folder in ("first", "second"):
@@ -320,9 +320,10 @@ def test_equal_figures_give_equal_files(tmp_path, name, signature):
     assert contents[0] == contents[1]
     assert contents[0].startswith(signature)
     assert b"matplotlib.org/" not in contents[0].replace(b"www.w3.org", b"")
+    assert b"CreationDate" not in contents[0]
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "a", ".png"])
+@pytest.mark.parametrize("name", ["a.eps", "a", ".png"])
 def test_other_suffixes_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"path.*\.png.*\.svg"):
         save_figure(Figure(), tmp_path / name)
