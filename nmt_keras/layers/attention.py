@@ -163,15 +163,16 @@ class BahdanauAttention(GlobalAttention):
 
     Args:
         units: A, number of hidden units of the alignment model (n' in the paper).
+        initializer: Scheme of the initial weights; see ``layers.initializers``.
     """
 
-    def __init__(self, units: int, **kwargs: object) -> None:
-        super().__init__(AdditiveScore(units, name="score"), **kwargs)
+    def __init__(self, units: int, *, initializer: str = "glorot", **kwargs: object) -> None:
+        super().__init__(AdditiveScore(units, initializer=initializer, name="score"), initializer=initializer, **kwargs)
         self.units = units
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        return {**Attention.get_config(self), "units": self.units}
+        return {**Attention.get_config(self), "units": self.units, "initializer": self.initializer}
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

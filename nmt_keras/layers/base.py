@@ -7,6 +7,8 @@ from typing import Any, Self, TypeAlias
 import keras
 import tensorflow as tf
 
+from nmt_keras.layers.initializers import initializer_of
+
 Shape: TypeAlias = tuple[Any, ...]
 """Sizes of a tensor's axes: int, or None where a size is not known."""
 
@@ -18,11 +20,34 @@ class BaseLayer(keras.layers.Layer):
     """A layer whose variables are not cast when they are read.
 
     Inside a loop, Keras would cast a variable at every position. ``layers.matmul`` casts each matrix once.
+
+    Args:
+        initializer: Scheme of the initial weights; see ``layers.initializers``. The default is "glorot".
     """
 
     def __init__(self, **kwargs: object) -> None:
+        initializer = str(kwargs.pop("initializer", "glorot"))
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
+        self.initializer = initializer
+
+    def add_weight(
+        self,
+        shape: Shape,
+        initializer: str | keras.initializers.Initializer,
+        *,
+        role: str = "kernel",
+        **kwargs: object,
+    ) -> keras.Variable:
+        """Creates a weight.
+
+        Args:
+            shape: Sizes of the weight.
+            initializer: Initializer in the scheme "glorot".
+            role: Role of the weight in the other schemes; see ``layers.initializers``.
+            kwargs: As in Keras.
+        """
+        return super().add_weight(shape, initializer_of(self.initializer, role, initializer), **kwargs)
 
     @classmethod
     def from_config(cls, config: dict[str, object]) -> Self:

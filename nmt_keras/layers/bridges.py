@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.cells import CellState
+from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.memory import Encoding, LayerStates, Memory, last_states
 from nmt_keras.layers.stack import StackedCells
 
@@ -68,7 +69,14 @@ class DenseBridge(Bridge):
     def __init__(self, units: int, *, layers: int = 1, source: str | None = None, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units, self.depth, self.source = units, layers, source
-        self.dense = keras.layers.Dense(layers * units, activation="tanh", dtype=self.dtype_policy, name="dense")
+        self.dense = keras.layers.Dense(
+            layers * units,
+            activation="tanh",
+            kernel_initializer=initializer_of(self.initializer, "kernel", "glorot_uniform"),
+            bias_initializer=initializer_of(self.initializer, "bias", "zeros"),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
 
     def build(self, encoding_shape: Encoding) -> None:
         """Builds the dense layer."""

@@ -6,10 +6,10 @@ all positions. ``advance`` depends on it, and is the only part in the loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
@@ -41,6 +41,9 @@ class Cell(BaseLayer):
     projections: ClassVar[int]
     """Number of vectors of size U that are computed from the inputs: the gates and the proposal."""
 
+    initial_bias: ClassVar[str | Callable[..., tf.Tensor]] = "zeros"
+    """Initializer of b."""
+
     kernel: keras.Variable | None = None
     """W, [I, projections · U]; None for a cell without input."""
 
@@ -60,7 +63,7 @@ class Cell(BaseLayer):
             self.kernel = self.add_weight((x_shape[-1], columns), "glorot_uniform", name="kernel")
         if context_shape is not None:
             self.context_kernel = self.add_weight((context_shape[-1], columns), "glorot_uniform", name="context_kernel")
-        self.bias = self.add_weight((columns,), "zeros", name="bias")
+        self.bias = self.add_weight((columns,), self.initial_bias, role="bias", name="bias")
 
     def call(self, x: tf.Tensor, state: CellState, context: tf.Tensor | None = None) -> CellState:
         """Returns s_t.
@@ -124,7 +127,7 @@ class TanhCell(Cell):
         """Creates the weights; see :class:`Cell`."""
         super().build(x_shape, context_shape)
         if self.recurrent is None:
-            self.recurrent = self.add_weight((self.units, self.units), "orthogonal", name="recurrent")
+            self.recurrent = self.add_weight((self.units, self.units), "orthogonal", role="recurrent", name="recurrent")
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
@@ -152,8 +155,10 @@ class GRUCell(Cell):
         super().build(x_shape, context_shape)
         # ``initializers`` makes a matrix orthogonal if its name ends in "recurrent"
         shape = (self.units, 2 * self.units)  # U_z, U_r
-        self.gates_recurrent = self.add_weight(shape, "orthogonal", name="gates_recurrent")
-        self.recurrent = self.add_weight((self.units, self.units), "orthogonal", name="recurrent")  # U
+        self.gates_recurrent = self.add_weight(shape, "orthogonal", role="recurrent", name="gates_recurrent")
+        self.recurrent = self.add_weight(
+            (self.units, self.units), "orthogonal", role="recurrent", name="recurrent"
+        )  # U
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
@@ -185,8 +190,10 @@ class ResetAfterGRUCell(Cell):
     def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Creates the weights; see :class:`Cell`."""
         super().build(x_shape, context_shape)
-        self.recurrent = self.add_weight((self.units, 3 * self.units), "orthogonal", name="recurrent")  # U_z, U_r, U
-        self.recurrent_bias = self.add_weight((3 * self.units,), "zeros", name="recurrent_bias")
+        self.recurrent = self.add_weight(
+            (self.units, 3 * self.units), "orthogonal", role="recurrent", name="recurrent"
+        )  # U_z, U_r, U
+        self.recurrent_bias = self.add_weight((3 * self.units,), "zeros", role="bias", name="recurrent_bias")
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
@@ -217,7 +224,9 @@ class LayerNormGRUCell(Cell):
     def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Creates the weights; see :class:`Cell`."""
         super().build(x_shape, context_shape)
-        self.recurrent = self.add_weight((self.units, 3 * self.units), "orthogonal", name="recurrent")  # U_z, U_r, U
+        self.recurrent = self.add_weight(
+            (self.units, 3 * self.units), "orthogonal", role="recurrent", name="recurrent"
+        )  # U_z, U_r, U
         self.gates_norm = layer_norm(2 * self.units, "gates_norm")
         self.proposal_norm = layer_norm(self.units, "proposal_norm")
         self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm")
@@ -249,12 +258,12 @@ class LSTMCell(Cell):
     """
 
     projections = 4  # i, f, proposal, o
+    initial_bias = staticmethod(lambda shape, dtype=None: tf.repeat(tf.constant([0, 1, 0, 0], dtype), shape[0] // 4))
 
     def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Creates the weights; see :class:`Cell`."""
         super().build(x_shape, context_shape)
-        self.recurrent = self.add_weight((self.units, 4 * self.units), "orthogonal", name="recurrent")
-        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], self.units))
+        self.recurrent = self.add_weight((self.units, 4 * self.units), "orthogonal", role="recurrent", name="recurrent")
 
     def advance(self, projected: tf.Tensor, state: LSTMState, dropout_mask: tf.Tensor | None = None) -> LSTMState:
         """Returns h_t and c_t."""

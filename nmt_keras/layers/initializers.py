@@ -1,43 +1,55 @@
-"""Initial weights as the papers state them."""
+"""Initial weights as the papers state them.
+
+    "glorot"     the defaults of the layers: Glorot uniform kernels, orthogonal recurrent matrices, biases 0
+    "bahdanau"   random orthogonal recurrent matrices, one per gate; W_a and U_a N(0, 0.001^2); v_a, v_p and all biases
+                 0; all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1)
+    "uniform"    all uniform in [-0.1, 0.1] (Luong, Pham, Manning 2015, section 4.1)
+
+Layer normalisations, which neither paper has, begin with scale 1 and shift 0.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
+from keras.initializers import Initializer, Orthogonal, RandomNormal, RandomUniform, Zeros
+
+from nmt_keras.config import require_choice
 
 
-def initialize(scheme: str, variables: list[keras.Variable]) -> None:
-    """Assigns the initial weights of a paper. A variable's name decides which rule applies to it.
+class OrthogonalGates(Initializer):
+    """Random orthogonal matrices side by side, one per gate: [U, gates · U]."""
 
-    Args:
-        scheme: "glorot" keeps the initial weights that the layers set, such as Glorot uniform kernels and orthogonal
-            recurrent matrices.
-            "bahdanau": random orthogonal recurrent matrices, one per gate; W_a and U_a N(0, 0.001^2); v_a, v_p and all
-            biases 0; all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1).
-            "uniform": all uniform in [-0.1, 0.1] (Luong, Pham, Manning 2015, section 4.1).
-            Layer normalisations, which neither paper has, keep scale 1 and shift 0.
-        variables: Variables of a built model, changed in place. ``keras.utils.set_random_seed`` determines the draws.
+    def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> tf.Tensor:
+        """Draws the matrices."""
+        units, columns = shape
+        return tf.concat([Orthogonal()((units, units), dtype) for _ in range(columns // units)], axis=1)
+
+
+SCHEMES: dict[str, dict[str, Callable[[], Initializer]]] = {
+    "glorot": {},
+    "bahdanau": {
+        "kernel": lambda: RandomNormal(stddev=0.01),
+        "recurrent": OrthogonalGates,
+        "bias": Zeros,
+        "alignment": lambda: RandomNormal(stddev=0.001),
+        "energy": Zeros,
+    },
+    "uniform": dict.fromkeys(
+        ("kernel", "recurrent", "bias", "alignment", "energy"), lambda: RandomUniform(minval=-0.1, maxval=0.1)
+    ),
+}
+"""Initializers of each scheme by the role of a weight: "kernel" for matrices of inputs, "recurrent" for those of
+states, "bias", "alignment" for W_a and U_a, "energy" for v_a and v_p."""
+
+
+def initializer_of(scheme: str, role: str, default: str | Initializer) -> Initializer:
+    """Returns a new initializer for a weight; ``default`` if the scheme does not define the role.
+
+    ``keras.utils.set_random_seed`` determines the draws.
     """
-    for variable in variables:
-        if scheme == "glorot" or variable.name in ("gamma", "beta"):
-            continue
-        if scheme == "uniform":
-            value = keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype)
-        else:
-            value = _bahdanau(variable)
-        if variable.name == "position_energy_of_mean":
-            value *= variable.shape[0]  # PredictiveLocalAttention divides by this factor
-        variable.assign(value)
-
-
-def _bahdanau(variable: keras.Variable) -> tf.Tensor:
-    name, shape = variable.name, variable.shape
-    if "bias" in name or name in ("energy", "position_energy", "position_energy_of_mean"):
-        return tf.zeros(shape, variable.dtype)
-    if name.endswith("recurrent"):
-        square = (shape[0], shape[0])
-        # one initializer per gate: a Keras initializer returns the same matrix at every call
-        gates = [keras.initializers.Orthogonal()(square, variable.dtype) for _ in range(shape[1] // shape[0])]
-        return tf.concat(gates, axis=1)
-    deviation = 0.001 if variable.path.endswith(("score/query_kernel", "score/key_kernel")) else 0.01
-    return keras.random.normal(shape, 0.0, deviation, variable.dtype)
+    require_choice("initializer", tuple(SCHEMES), scheme)
+    found = SCHEMES[scheme].get(role)
+    return keras.initializers.get(default) if found is None else found()

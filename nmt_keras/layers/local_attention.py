@@ -140,12 +140,12 @@ class PredictiveLocalAttention(LocalAttention):
         shape = (query_shape[-1], self.units)
         self.position_kernel = self.add_weight(shape, "glorot_uniform", name="position_kernel")
         initial = keras.initializers.RandomNormal(stddev=self.position_divisor / self.units)
-        name = "position_energy" if self.position_logit == "sum" else "position_energy_of_mean"
-        self.position_energy = self.add_weight((self.units,), initial, name=name)
+        self.position_energy = self.add_weight((self.units,), initial, role="energy", name="position_energy")
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "units": self.units, "position_logit": self.position_logit}
+        names = ("units", "position_logit", "initializer")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""

@@ -39,7 +39,7 @@ class OutputLayer(BaseLayer):
         if not self.tie_embeddings:
             shape = (self.feature_size, self.vocabulary_size)
             self.output_kernel = self.add_weight(shape, "glorot_uniform", name="output_kernel")
-        self.output_bias = self.add_weight((self.vocabulary_size,), "zeros", name="output_bias")
+        self.output_bias = self.add_weight((self.vocabulary_size,), "zeros", role="bias", name="output_bias")
 
     def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """Returns C_o c: [..., D] -> [..., O]. A layer without C_o returns c."""
@@ -91,8 +91,8 @@ class HiddenOutput(OutputLayer):
             columns: Number of columns of the matrix.
         """
         limit = (6.0 / (sum(shape[-1] for shape in shapes.values()) + columns)) ** 0.5
-        initializer = keras.initializers.RandomUniform(-limit, limit)
-        return [self.add_weight((shape[-1], columns), initializer, name=name) for name, shape in shapes.items()]
+        glorot = keras.initializers.RandomUniform(-limit, limit)
+        return [self.add_weight((shape[-1], columns), glorot, name=name) for name, shape in shapes.items()]
 
     def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """Returns the block of the contexts times c."""
@@ -120,7 +120,7 @@ class MaxoutOutput(HiddenOutput):
         super().build(state_shape, context_shape, embedded_shape)
         shapes = {"state_kernel": state_shape, "context_kernel": context_shape, "embedding_kernel": embedded_shape}
         self.state_kernel, self.context_kernel, self.embedding_kernel = self.add_blocks(shapes, 2 * self.units)
-        self.maxout_bias = self.add_weight((2 * self.units,), "zeros", name="maxout_bias")
+        self.maxout_bias = self.add_weight((2 * self.units,), "zeros", role="bias", name="maxout_bias")
 
     def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns t_i."""
@@ -184,7 +184,7 @@ class AttentionalOutput(HiddenOutput):
         super().build(state_shape, context_shape, embedded_shape)
         shapes = {"context_kernel": context_shape, "state_kernel": state_shape}
         self.context_kernel, self.state_kernel = self.add_blocks(shapes, self.units)
-        self.bias = self.add_weight((self.units,), "zeros", name="bias")
+        self.bias = self.add_weight((self.units,), "zeros", role="bias", name="bias")
 
     def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns h~_t."""

@@ -58,9 +58,10 @@ class AdditiveScore(ScoreFunction):
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates W_a, U_a and v_a."""
         normal = keras.initializers.RandomNormal(stddev=self.units**-0.5)
-        self.query_kernel = self.add_weight((query_shape[-1], self.units), "glorot_uniform", name="query_kernel")
-        self.key_kernel = self.add_weight((values_shape[-1], self.units), "glorot_uniform", name="key_kernel")
-        self.energy = self.add_weight((self.units,), normal, name="energy")
+        query_shape, values_shape = (query_shape[-1], self.units), (values_shape[-1], self.units)
+        self.query_kernel = self.add_weight(query_shape, "glorot_uniform", role="alignment", name="query_kernel")
+        self.key_kernel = self.add_weight(values_shape, "glorot_uniform", role="alignment", name="key_kernel")
+        self.energy = self.add_weight((self.units,), normal, role="energy", name="energy")
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns U_a h_j."""

@@ -137,7 +137,7 @@ class SelfAttentionLayer(BaseLayer):
     def __init__(self, units: int, heads: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
-        self.self_attention = MultiHead(units, heads, name="self_attention")
+        self.self_attention = MultiHead(units, heads, initializer=self.initializer, name="self_attention")
 
     def build(self, annotations_shape: Shape | None = None) -> None:
         """Creates the weights.
@@ -149,14 +149,14 @@ class SelfAttentionLayer(BaseLayer):
         self.self_attention.build((None, None, units))
         self.self_attention_norm = layer_norm(units, "self_attention_norm")
         if annotations_shape is not None:
-            self.cross_attention = MultiHead(units, self.heads, name="cross_attention")
+            self.cross_attention = MultiHead(units, self.heads, initializer=self.initializer, name="cross_attention")
             self.cross_attention.build(annotations_shape)
             self.cross_attention_norm = layer_norm(units, "cross_attention_norm")
         self.feed_forward_norm = layer_norm(units, "feed_forward_norm")
         self.widen = self.add_weight((units, 4 * units), "glorot_uniform", name="widen")
-        self.widen_bias = self.add_weight((4 * units,), "zeros", name="widen_bias")
+        self.widen_bias = self.add_weight((4 * units,), "zeros", role="bias", name="widen_bias")
         self.narrow = self.add_weight((4 * units, units), "glorot_uniform", name="narrow")
-        self.narrow_bias = self.add_weight((units,), "zeros", name="narrow_bias")
+        self.narrow_bias = self.add_weight((units,), "zeros", role="bias", name="narrow_bias")
 
     def attend_to_self(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the first sublayer: x attends to itself where ``mask`` is True.

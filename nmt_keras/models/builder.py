@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, ModelConfig, require_choice
+from nmt_keras.config import ModelConfig, require_choice
 from nmt_keras.config.model import REGISTERED_SCORES
 from nmt_keras.layers.attention import Attention, BahdanauAttention, FixedContext, GlobalAttention, NoAttention
 from nmt_keras.layers.bridges import Bridge, CopyBridge, DenseBridge, ZeroBridge
@@ -69,6 +69,7 @@ def build_encoder(config: ModelConfig, source_vocabulary_size: int) -> BaseEncod
         "units": config.encoder.units,
         "layers": config.encoder.layers,
         "dropout_rate": config.dropout,
+        "initializer": config.initializer,
         "name": "encoder",
     }
     return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, common)
@@ -76,41 +77,53 @@ def build_encoder(config: ModelConfig, source_vocabulary_size: int) -> BaseEncod
 
 # Attention: AttentionConfig.kind and AttentionConfig.span
 
-SCORES: dict[str, Callable[[AttentionConfig], ScoreFunction]] = {
-    "additive": lambda config: AdditiveScore(config.units, name="score"),
-    "dot": lambda config: DotScore(name="score"),
-    "general": lambda config: GeneralScore(name="score"),
-    "concat": lambda config: AdditiveScore(config.units, name="score"),
-    "location": lambda config: LocationScore(config.max_source_positions, name="score"),
+SCORES: dict[str, Callable[[ModelConfig], ScoreFunction]] = {
+    "additive": lambda model: AdditiveScore(model.attention.units, initializer=model.initializer, name="score"),
+    "dot": lambda model: DotScore(name="score"),
+    "general": lambda model: GeneralScore(initializer=model.initializer, name="score"),
+    "concat": lambda model: AdditiveScore(model.attention.units, initializer=model.initializer, name="score"),
+    "location": lambda model: LocationScore(
+        model.attention.max_source_positions, initializer=model.initializer, name="score"
+    ),
 }
 """Score functions."""
 
 
-def register_score(name: str, build: Callable[[AttentionConfig], ScoreFunction]) -> None:
+def register_score(name: str, build: Callable[[ModelConfig], ScoreFunction]) -> None:
     """Makes a score function available as ``AttentionConfig.kind``, in Python, recipes and ``nmt train``.
 
     Register it before the recipe is read, also to resume, evaluate or load a run. An export does not need it.
 
     Args:
         name: Value of ``AttentionConfig.kind``. An existing score of this name is replaced.
-        build: Function that returns the layer. Its argument is the configuration of the attention.
+        build: Function that returns the layer. Its argument is the configuration of the model.
     """
     SCORES[name] = build
     REGISTERED_SCORES.add(name)
 
 
-def _global_attention(config: AttentionConfig, score: ScoreFunction) -> Attention:
+def _global_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
     if type(score) is AdditiveScore:
-        return BahdanauAttention(score.units, name="attention")
+        return BahdanauAttention(score.units, initializer=model.initializer, name="attention")
     return GlobalAttention(score, name="attention")
 
 
-SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction], Attention]] = {
+def _predictive_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
+    attention = model.attention
+    return PredictiveLocalAttention(
+        score,
+        attention.window,
+        units=attention.units,
+        position_logit=attention.position_logit,
+        initializer=model.initializer,
+        name="attention",
+    )
+
+
+SPANS: dict[str, Callable[[ModelConfig, ScoreFunction], Attention]] = {
     "global": _global_attention,
-    "local-m": lambda config, score: MonotonicLocalAttention(score, config.window, name="attention"),
-    "local-p": lambda config, score: PredictiveLocalAttention(
-        score, config.window, units=config.units, position_logit=config.position_logit, name="attention"
-    ),
+    "local-m": lambda model, score: MonotonicLocalAttention(score, model.attention.window, name="attention"),
+    "local-p": _predictive_attention,
 }
 """Attention layers with a score function."""
 
@@ -133,21 +146,22 @@ def _origin_of_state(config: ModelConfig) -> str:
 
 
 def _attention(config: ModelConfig) -> Attention:
-    attention = config.attention
-    if attention.kind in FIXED:
-        return FIXED[attention.kind](config)
-    score = _find(SCORES, "AttentionConfig.kind", attention.kind)(attention)
-    return _find(SPANS, "AttentionConfig.span", attention.span)(attention, score)
+    if config.attention.kind in FIXED:
+        return FIXED[config.attention.kind](config)
+    score = _find(SCORES, "AttentionConfig.kind", config.attention.kind)(config)
+    return _find(SPANS, "AttentionConfig.span", config.attention.span)(config, score)
 
 
 # Initial states: DecoderConfig.initial_state
 
 
-def _dense_bridge(config: DecoderConfig) -> Bridge:
-    return DenseBridge(config.units, source=config.initial_state, layers=config.layers, name="bridge")
+def _dense_bridge(config: ModelConfig) -> Bridge:
+    decoder, initializer = config.decoder, config.initializer
+    source = decoder.initial_state
+    return DenseBridge(decoder.units, source=source, layers=decoder.layers, initializer=initializer, name="bridge")
 
 
-BRIDGES: dict[str, Callable[[DecoderConfig], Bridge]] = {
+BRIDGES: dict[str, Callable[[ModelConfig], Bridge]] = {
     "backward": _dense_bridge,
     "forward": _dense_bridge,
     "both": _dense_bridge,
@@ -179,7 +193,7 @@ def _recurrent_arguments(config: ModelConfig, common: Arguments) -> Arguments:
         "cell": decoder.cell,
         "residual": decoder.residual,
         "reads_words": decoder.reads_words,
-        "bridge": _find(BRIDGES, "DecoderConfig.initial_state", decoder.initial_state)(decoder),
+        "bridge": _find(BRIDGES, "DecoderConfig.initial_state", decoder.initial_state)(config),
         "recurrent_dropout_rate": config.recurrent_dropout,
         **common,
     }
@@ -219,6 +233,7 @@ def build_decoder(config: ModelConfig, target_vocabulary_size: int) -> BaseDecod
         decoder,
         vocabulary_size=target_vocabulary_size,
         tie_embeddings=decoder.tie_embeddings,
+        initializer=config.initializer,
         name="output_layer",
     )
     common = {
@@ -229,6 +244,7 @@ def build_decoder(config: ModelConfig, target_vocabulary_size: int) -> BaseDecod
         "output_layer": output_layer,
         "dropout_rate": config.dropout,
         "output_dropout_rate": config.output_dropout,
+        "initializer": config.initializer,
         "name": "decoder",
     }
     return _find(DECODERS, "DecoderConfig.order", decoder.order)(config, common)

@@ -20,6 +20,7 @@ from nmt_keras.config import require
 from nmt_keras.layers.base import Nest, Shape, deserialize, serialize
 from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
+from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.memory import Encoding, LayerStates, Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
@@ -47,6 +48,7 @@ class BaseDecoder(keras.Model):
             embedding.
         dropout_rate: Dropout rate of the embeddings.
         output_dropout_rate: Dropout rate of the features; ``None`` for ``dropout_rate``.
+        initializer: Scheme of the initial weights; see ``layers.initializers``.
     """
 
     use_cudnn = False
@@ -62,6 +64,7 @@ class BaseDecoder(keras.Model):
         layers: int = 1,
         dropout_rate: float = 0.0,
         output_dropout_rate: float | None = None,
+        initializer: str = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -75,7 +78,9 @@ class BaseDecoder(keras.Model):
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.depth, self.output_layer = units, layers, output_layer
         self.dropout_rate, self.output_dropout_rate = dropout_rate, output_dropout_rate
-        self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
+        self.initializer = initializer
+        embeddings = initializer_of(initializer, "kernel", "uniform")
+        self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, embeddings, name="embedding")
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
         """Builds the embedding.
@@ -94,7 +99,7 @@ class BaseDecoder(keras.Model):
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "output_dropout_rate")
+        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "output_dropout_rate", "initializer")
         config = {**super().get_config(), **{name: getattr(self, name) for name in names}}
         return {**config, "layers": self.depth, "output_layer": serialize(self.output_layer)}
 

@@ -12,6 +12,7 @@ from nmt_keras.layers.base import Shape, layer_norm
 from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.cudnn import can_fuse, run_cudnn
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
+from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
@@ -27,6 +28,7 @@ class BaseEncoder(keras.Model):
         units: U, state size of each direction of a recurrent encoder; D of a self-attention encoder.
         layers: Number of layers.
         dropout_rate: Dropout rate of the embeddings; see the subclass for others.
+        initializer: Scheme of the initial weights; see ``layers.initializers``.
     """
 
     use_cudnn = False
@@ -41,13 +43,15 @@ class BaseEncoder(keras.Model):
         units: int,
         layers: int = 1,
         dropout_rate: float = 0.0,
+        initializer: str = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         require(units >= 1 and layers >= 1, "units, layers", "at least 1", (units, layers))
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
-        self.units, self.depth, self.dropout_rate = units, layers, dropout_rate
-        self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
+        self.units, self.depth, self.dropout_rate, self.initializer = units, layers, dropout_rate, initializer
+        embeddings = initializer_of(initializer, "kernel", "uniform")
+        self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, embeddings, name="embedding")
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding of ids [B, S]."""
@@ -111,7 +115,7 @@ class BaseEncoder(keras.Model):
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate")
+        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "initializer")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}, "layers": self.depth}
 
 
@@ -166,8 +170,10 @@ class Encoder(BaseEncoder):
         both = direction == "bidirectional"
         self.annotation_size = 2 * self.units if both and merge == "concatenate" else self.units
         numbers, make = range(self.depth), CELLS[cell]
-        self.forward_cells = [make(self.units, name=f"forward_{i}") for i in numbers if direction != "backward"]
-        self.backward_cells = [make(self.units, name=f"backward_{i}") for i in numbers if direction != "forward"]
+        self.forward_cells, self.backward_cells = (
+            [make(self.units, initializer=self.initializer, name=f"{way}_{i}") for i in numbers if direction != other]
+            for way, other in (("forward", "backward"), ("backward", "forward"))
+        )
 
     def build(self, ids_shape: Shape = (None, None)) -> None:
         """Builds the embedding and the cells."""
@@ -178,7 +184,8 @@ class Encoder(BaseEncoder):
                 cell.build((None, None, size))
         if self.word_projection:
             shape = (self.embedding_size, self.annotation_size)
-            self.word_kernel = self.add_weight(shape, "glorot_uniform", name="word_kernel")
+            kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
+            self.word_kernel = self.add_weight(shape, kernel, name="word_kernel")
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding; of an LSTM's states, the shape of h."""
@@ -273,13 +280,17 @@ class SelfAttentionEncoder(BaseEncoder):
     def __init__(self, *, heads: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.heads = heads
-        self.blocks = [SelfAttentionLayer(self.units, heads, name=f"source_layer_{i}") for i in range(self.depth)]
+        self.blocks = [
+            SelfAttentionLayer(self.units, heads, initializer=self.initializer, name=f"source_layer_{i}")
+            for i in range(self.depth)
+        ]
 
     def build(self, ids_shape: Shape = (None, None)) -> None:
         """Builds the embedding and the layers."""
         super().build(ids_shape)
         if self.embedding_size != self.units:
-            self.entry = self.add_weight((self.embedding_size, self.units), "glorot_uniform", name="entry")
+            kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
+            self.entry = self.add_weight((self.embedding_size, self.units), kernel, name="entry")
         for block in self.blocks:
             block.build()
         self.norm = layer_norm(self.units, "norm")

@@ -58,6 +58,7 @@ class RecurrentDecoder(BaseDecoder):
             matrix is that of the embedding.
         dropout_rate: Dropout rate of the embeddings and between layers.
         recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
+        initializer: Scheme of the initial weights of the layers that the decoder makes.
         kwargs: See :class:`BaseDecoder`.
     """
 
@@ -77,13 +78,15 @@ class RecurrentDecoder(BaseDecoder):
         bridge: Bridge | None = None,
         output_layer: OutputLayer | None = None,
         recurrent_dropout_rate: float = 0.0,
+        initializer: str = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(
             vocabulary_size=vocabulary_size,
             units=units,
             layers=layers,
-            output_layer=output_layer or self.default_output_layer(vocabulary_size, units),
+            output_layer=output_layer or self.default_output_layer(vocabulary_size, units, initializer),
+            initializer=initializer,
             **kwargs,
         )
         require_choice("cell", tuple(CELLS), cell)
@@ -94,21 +97,21 @@ class RecurrentDecoder(BaseDecoder):
             )
         self.cell, self.residual, self.reads_words = cell, residual, reads_words
         self.recurrent_dropout_rate = recurrent_dropout_rate
-        self.stack = StackedCells(
-            [CELLS[cell](units, name=f"cell_{i}") for i in range(layers)], residual=residual, name="stack"
-        )
-        self.bridge = bridge or self.default_bridge(units, layers)
+        cells = [CELLS[cell](units, initializer=initializer, name=f"cell_{i}") for i in range(layers)]
+        self.stack = StackedCells(cells, residual=residual, name="stack")
+        self.bridge = bridge or self.default_bridge(units, layers, initializer)
         self.attention = attention
 
     @staticmethod
-    def default_bridge(units: int, layers: int) -> Bridge:
+    def default_bridge(units: int, layers: int, initializer: str) -> Bridge:
         """Returns s_0 = tanh(W_s backward h_1 + b_s), or W_s times another vector if no direction is backward."""
-        return DenseBridge(units, layers=layers, name="bridge")
+        return DenseBridge(units, layers=layers, initializer=initializer, name="bridge")
 
     @staticmethod
-    def default_output_layer(vocabulary_size: int, units: int) -> OutputLayer:
+    def default_output_layer(vocabulary_size: int, units: int, initializer: str) -> OutputLayer:
         """Returns a deep output with U / 2 maxout units, as in Bahdanau et al. 2014."""
-        return MaxoutOutput(vocabulary_size, units=max(1, units // 2), name="output_layer")
+        units = max(1, units // 2)
+        return MaxoutOutput(vocabulary_size, units=units, initializer=initializer, name="output_layer")
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
         """Builds all layers; see :class:`BaseDecoder`."""
@@ -248,7 +251,7 @@ class ConditionalDecoder(Decoder):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "output_state": "current"})
-        self.word_cell = CELLS[self.cell](self.units, name="word_cell")
+        self.word_cell = CELLS[self.cell](self.units, initializer=self.initializer, name="word_cell")
 
     def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
         """Builds the cell that reads the word, and the others, of which the first reads the context."""
@@ -286,9 +289,9 @@ class LuongDecoder(RecurrentDecoder):
     """
 
     @staticmethod
-    def default_output_layer(vocabulary_size: int, units: int) -> OutputLayer:
+    def default_output_layer(vocabulary_size: int, units: int, initializer: str) -> OutputLayer:
         """Returns a layer with h~_t of width U."""
-        return AttentionalOutput(vocabulary_size, units=units, name="output_layer")
+        return AttentionalOutput(vocabulary_size, units=units, initializer=initializer, name="output_layer")
 
     def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
         """Builds the cells, which do not read the contexts."""

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.base import Shape, layer_norm
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
+from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Encoding, Memory
 from nmt_keras.layers.output import OutputLayer, StateOutput
@@ -68,14 +69,18 @@ class SelfAttentionDecoder(BaseDecoder):
         output_layer = output_layer or StateOutput(vocabulary_size, name="output_layer")
         super().__init__(vocabulary_size=vocabulary_size, units=units, output_layer=output_layer, **kwargs)
         self.heads, self.max_positions = heads, max_positions
-        self.blocks = [SelfAttentionLayer(units, heads, name=f"target_layer_{i}") for i in range(self.depth)]
+        self.blocks = [
+            SelfAttentionLayer(units, heads, initializer=self.initializer, name=f"target_layer_{i}")
+            for i in range(self.depth)
+        ]
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
         """Builds all layers; see :class:`BaseDecoder`."""
         super().build(ids_shape, encoding_shape)
         states, words = (None, None, self.units), (None, None, self.embedding_size)
         if self.embedding_size != self.units:
-            self.entry = self.add_weight((self.embedding_size, self.units), "glorot_uniform", name="entry")
+            kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
+            self.entry = self.add_weight((self.embedding_size, self.units), kernel, name="entry")
         for block in self.blocks:
             block.build(encoding_shape.values)
         self.norm = layer_norm(self.units, "norm")

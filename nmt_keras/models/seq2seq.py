@@ -10,7 +10,6 @@ import tensorflow as tf
 from nmt_keras.config import PAD, ModelConfig
 from nmt_keras.layers.base import Nest, deserialize, serialize
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.initializers import initialize
 from nmt_keras.layers.internals import masked
 from nmt_keras.layers.losses import MaskedCrossEntropy
 from nmt_keras.layers.matmul import weights_read_once
@@ -160,5 +159,4 @@ def build_model(config: ModelConfig, source_vocabulary_size: int, target_vocabul
     encoder, decoder = build_encoder(config, source_vocabulary_size), build_decoder(config, target_vocabulary_size)
     model = Seq2Seq(encoder, decoder, shares_recurrence=config.decoder.shares_recurrence)
     model.build()
-    initialize(config.initializer, model.trainable_variables)
     return model
