@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,7 +37,7 @@ from typing import Any, Literal
 import tyro
 
 from benchmarks import decode_speed
-from benchmarks.machine import ProcessorTime, machine, print_result, stolen_percent
+from benchmarks.machine import ProcessorTime, machine, output_of, print_result, stolen_percent
 
 TIMES = 10
 """Number of copies of the test set, and distance between two sentences that are translated alone."""
@@ -141,28 +140,16 @@ def our_process(settings: Settings, source: Path, out: Path, options: Sequence[s
     command = [sys.executable, "-m", "nmt_keras", "translate", str(settings.run), "--no-split"]
     beam = ["--search.beam-size", str(settings.beam)]
     with source.open("rb") as read, out.open("wb") as written:
-        carried_out([*command, *beam, *options], stdin=read, stdout=written)
+        output_of([*command, *beam, *options], stdin=read, stdout=written)
 
 
 def opennmt_process(settings: Settings, source: Path, out: Path) -> None:
     """Runs ``onmt_translate`` on pieces."""
     options = {"model": settings.opennmt, "src": source, "output": out, "beam_size": settings.beam}
     given = [part for key, value in options.items() for part in (f"-{key}", str(value))]
-    carried_out([str(settings.venv / "bin" / "onmt_translate"), *given, "-batch_size", "64", "-max_length", "80"])
-
-
-def carried_out(command: Sequence[str], stdin: Any = None, stdout: Any = subprocess.PIPE) -> bytes:
-    """Runs a command and returns its output.
-
-    Raises:
-        SystemExit: The command failed.
-    """
+    command = [str(settings.venv / "bin" / "onmt_translate"), *given, "-batch_size", "64", "-max_length", "80"]
     # OpenNMT-py's own checkpoints predate PyTorch's weights_only default
-    environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
-    done = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"decode_peers: {' '.join(command)} failed:\n{done.stderr.decode()[-4000:]}")
-    return done.stdout or b""
+    output_of(command, env={**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"})
 
 
 def quality(out: Path, settings: Settings, references: Sequence[str]) -> float:
@@ -230,7 +217,7 @@ def ctranslate2_sentence(settings: Settings, tokens: Path, beam: int) -> float:
     script = Path(__file__).parent / "peers" / "ct2.py"
     options: dict[str, Any] = {"work": settings.work, "venv": settings.venv, "sentences": tokens, "beam": beam}
     given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
-    printed = carried_out([str(settings.venv / "bin" / "python"), str(script), *given])
+    printed = output_of([str(settings.venv / "bin" / "python"), str(script), *given])
     return float(json.loads(printed.splitlines()[-1])["median_ms"])
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from benchmarks.machine import machine, print_result
+from benchmarks.machine import machine, output_of, print_result
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config.model import CellName
@@ -224,10 +223,7 @@ def in_own_process(version: Path, sentences: Sequence[str], repeats: int) -> lis
     They are measured in a separate process, because this process limits the threads of each batch. A server does not.
     """
     command = [sys.executable, "-m", "benchmarks.decode_speed", "--version", str(version), "--repeats", str(repeats)]
-    done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"decode_speed: {' '.join(command)} failed:\n{done.stderr[-4000:]}")
-    milliseconds: list[list[float]] = json.loads(done.stdout)
+    milliseconds: list[list[float]] = json.loads(output_of(command, input=json.dumps(sentences)))
     return milliseconds
 
 

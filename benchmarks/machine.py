@@ -1,10 +1,11 @@
-"""Description of the machine, date and library versions of a measurement, and its printed result."""
+"""The machine, date and library versions of a measurement, its processes and its printed result."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -38,6 +39,15 @@ def print_result(
     module = sys.modules["__main__"].__spec__
     command = " ".join([f"python -m {module.name if module else sys.argv[0]}", *sys.argv[1:]])
     print(json.dumps({**before, "command": command, **found, "shown": shown}, indent=2, ensure_ascii=False))
+
+
+def output_of(command: Sequence[str], **options: Any) -> str:
+    """Runs a command with options of ``subprocess.run``. Returns its output. Raises SystemExit if it fails."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = subprocess.run(command, text=True, check=False, **(pipes | options))
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout or '')[-4000:]}")
+    return done.stdout or ""
 
 
 def processor() -> str:

@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 import tyro
 
-from benchmarks.machine import machine, print_result
+from benchmarks.machine import machine, output_of, print_result
 from benchmarks.results import with_fields
 from nmt_keras.config import Recipe
 from nmt_keras.recipes import find_recipe
@@ -91,7 +91,7 @@ def main(settings: Settings) -> None:
     """Trains, translates and prints the result."""
     with tempfile.TemporaryDirectory() as folder:
         run = settings.run or Path(folder) / "run"
-        if not (run.exists() and output_of(run).exists()):
+        if not (run.exists() and log_of(run).exists()):
             train(settings, run, settings.cache or Path(folder) / "cache")
         plan, runs = PLANS[settings.plan], (run, *settings.ensemble)
         for each in runs:
@@ -133,7 +133,7 @@ def plan_recipe(plan: str) -> Recipe:
     return with_fields(find_recipe(RECIPE), {name.replace("-", "_"): value for name, value in options.items()})
 
 
-def output_of(run: Path) -> Path:
+def log_of(run: Path) -> Path:
     """Returns the file with the output of training."""
     return run.with_name(f"{run.name}.log")
 
@@ -149,18 +149,14 @@ def train(settings: Settings, run: Path, cache: Path) -> None:
     machine_of(run).write_text(json.dumps(machine()), encoding="utf-8")
     plan = {**PLANS[settings.plan], "train.seed": settings.seed}
     options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
-    done = nmt(["train", RECIPE, "--corpus", settings.corpus, "--run", str(run), *options], cache)
-    output_of(run).write_text(done.stdout + done.stderr, encoding="utf-8")
+    said = nmt(["train", RECIPE, "--corpus", settings.corpus, "--run", str(run), *options], cache)
+    log_of(run).write_text(said, encoding="utf-8")
 
 
-def nmt(arguments: Sequence[str], cache: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs an ``nmt`` command. Training keeps its compiled steps in the folder ``cache``."""
-    environment = {**os.environ, **({} if cache is None else {"XDG_CACHE_HOME": str(cache.resolve())})}
-    command = [sys.executable, "-m", "nmt_keras", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
-    return done
+def nmt(arguments: Sequence[str], cache: Path) -> str:
+    """Runs an ``nmt`` command that keeps its compiled steps in the folder ``cache``. Returns its whole output."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache.resolve())}
+    return output_of([sys.executable, "-m", "nmt_keras", *arguments], env=environment, stderr=subprocess.STDOUT)
 
 
 def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
@@ -197,7 +193,7 @@ def seed_of(run: Path) -> int:
 
 def result_of(run: Path) -> dict[str, Any]:
     """Returns the results of a finished run, from its directory and from the output of training."""
-    said = output_of(run).read_text(encoding="utf-8")
+    said = log_of(run).read_text(encoding="utf-8")
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
     *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
@@ -225,7 +221,7 @@ def bleu(runs: Sequence[Path]) -> dict[str, Any]:
 
 def scores(options: Sequence[str]) -> dict[str, Any]:
     """Returns BLEU and chrF that ``nmt evaluate`` reports."""
-    report = json.loads(nmt(["evaluate", *options, "--json"]).stdout)
+    report = json.loads(output_of([sys.executable, "-m", "nmt_keras", "evaluate", *options, "--json"]))
     (system,) = report["systems"]
     found = {name: round(system[name]["value"], 2) for name in ("bleu", "chrf")}
     return {**found, "signature": report["bleu_signature"]}

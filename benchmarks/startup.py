@@ -35,7 +35,7 @@ from pathlib import Path
 
 import tyro
 
-from benchmarks.machine import machine, print_result
+from benchmarks.machine import machine, output_of, print_result
 
 ROOT = Path(__file__).parents[1]
 HELP = ("nmt --help", "nmt train --help", "nmt translate --help")
@@ -83,7 +83,7 @@ def commands(settings: Settings) -> None:
         measures[f'nmt translate MODEL "{SENTENCE}"'] = partial(whole, "translate", model, SENTENCE)
         measures["python -c 'import tensorflow'"] = lambda: timed([sys.executable, "-c", "import tensorflow"])
         measures["nmt_keras.load(MODEL), after import"] = lambda: float(
-            output([sys.executable, "-c", LOAD, model]).splitlines()[-1]
+            output_of([sys.executable, "-c", LOAD, model], cwd=ROOT).splitlines()[-1]
         )
     found: dict[str, list[float]] = {name: [] for name in measures}
     for measure in measures.values():
@@ -116,16 +116,8 @@ def whole(*words: str) -> float:
 def timed(command: Sequence[str], folder: str | Path = ROOT) -> float:
     """Returns the seconds of one process."""
     began = time.perf_counter()
-    output(command, folder)
+    output_of(command, cwd=folder)
     return time.perf_counter() - began
-
-
-def output(command: Sequence[str], folder: str | Path = ROOT) -> str:
-    """Runs a command in a folder, and returns its output. Raises SystemExit if it fails."""
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"startup: {' '.join(command)} failed:\n{done.stdout[-4000:]}")
-    return done.stdout
 
 
 def two_trainings(recipe: str) -> dict[str, float]:

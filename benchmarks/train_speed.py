@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -33,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from benchmarks.machine import ProcessorTime, machine, print_result, stolen_percent
+from benchmarks.machine import ProcessorTime, machine, output_of, print_result, stolen_percent
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
 
@@ -134,10 +133,7 @@ def earlier_rounds(path: Path, systems: Sequence[str]) -> list[dict[str, Any]]:
 
 def in_a_process(command: Sequence[str]) -> dict[str, Any]:
     """Runs a command and returns the JSON in its last output line."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"train_speed: {' '.join(command)} failed:\n{done.stderr[-4000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(output_of(command).splitlines()[-1])
     print(result, file=sys.stderr, flush=True)
     return result
 

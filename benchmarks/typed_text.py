@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import tyro
 
-from benchmarks.machine import machine, print_result
+from benchmarks.machine import machine, output_of, print_result
 from nmt_keras.corpus import evaluation_pairs, read_pairs, split_pairs
 from nmt_keras.languages import without_accents
 
@@ -109,8 +108,7 @@ def sentences_to_copy() -> Iterator[tuple[str, tuple[str, str]]]:
 def translate(model: str, sentences: Sequence[str]) -> list[str]:
     """Translates sentences with ``nmt translate``."""
     command = [sys.executable, "-m", "nmt_keras", "translate", model]
-    done = subprocess.run(command, input="\n".join(sentences) + "\n", capture_output=True, text=True, check=True)
-    return done.stdout.split("\n")[:-1]
+    return output_of(command, input="\n".join(sentences) + "\n").split("\n")[:-1]
 
 
 def _bare(text: str) -> str:
