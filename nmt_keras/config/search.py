@@ -34,6 +34,11 @@ class SearchConfig:
     """Maximum number of tokens of a translation, including END."""
     unk_allowed: bool = True
     """If True, a translation may contain the token UNK."""
+    no_repeat_ngram_size: int = 0
+    """Number of tokens of the n-grams that may occur only once in a translation; 0 for no limit."""
+    repetition_penalty: float = 1.0
+    """Factor of the log-probabilities of tokens that the translation already contains. Above 1, repetition is less
+    probable; 1 for no penalty. The score includes the penalty."""
     replaces_unknown: bool = False
     """If True, replaces each UNK by a translation of the source word that it attends to most (Luong et al. 2015). The
     lexicon gives the translation. A source word that is not in the lexicon is copied."""
@@ -64,7 +69,10 @@ class SearchConfig:
             self.n_best,
         )
         require_choices(self)
-        require_each(self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta")
+        require_each(
+            self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta", "no_repeat_ngram_size"
+        )
+        require_each(self, lambda value: value > 0.0, "a number above 0", "repetition_penalty")
         require(
             self.temperature == 0.0 or self.temperature >= 1e-6,
             "SearchConfig.temperature",
@@ -101,6 +109,8 @@ class SearchConfig:
         else:
             parts = [f"beam {self.beam_size}", f"{self.length_normalisation} length {self.length_alpha}"]
             parts += [f"coverage {self.coverage_beta}"] * (self.coverage_beta > 0.0)
+        parts += [f"no repeated {self.no_repeat_ngram_size}-grams"] * (self.no_repeat_ngram_size > 0)
+        parts += [f"repetition penalty {self.repetition_penalty}"] * (self.repetition_penalty != 1.0)
         parts += ["unknown words replaced"] * self.replaces_unknown
         parts += [self.precision] * (self.precision != "float32")
         return ", ".join(parts)

@@ -8,23 +8,41 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD
 from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, SearchInputs
+from nmt_keras.search.repetition import forbid_repeated_ngrams, penalize_repetition
 from nmt_keras.search.top_k import top_k
 
 
 class Constraints(NamedTuple):
     """The tokens that a hypothesis may take. PAD and START are never chosen.
 
-    Log-probabilities remain the model's own: they are not renormalised over the allowed tokens.
+    Log-probabilities remain the model's own, except for ``repetition_penalty``: they are not renormalised over the
+    allowed tokens.
     """
 
     min_tokens: int = 1  # minimum length of a hypothesis in tokens, END included
     unk_allowed: bool = True  # True if a hypothesis may contain UNK
+    no_repeat_ngram_size: int = 0  # number of tokens of the n-grams that occur only once; 0 for no limit
+    repetition_penalty: float = 1.0  # factor of the log-probabilities of tokens that the hypothesis contains
 
     def allows(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
         """Returns True for tokens ``ids`` that are allowed at ``position``, [] int32."""
         end_allowed = position + 1 >= self.min_tokens
         allowed = tf.stack([False, self.unk_allowed, False, end_allowed, True])  # PAD, UNK, START, END, any other
         return tf.gather(allowed, tf.minimum(ids, END + 1))
+
+    @property
+    def limits_repetition(self) -> bool:
+        """True if the history of a hypothesis changes the probabilities of its next tokens."""
+        return self.no_repeat_ngram_size > 0 or self.repetition_penalty != 1.0
+
+    def limit_repetition(self, log_probs: tf.Tensor, beams: Beams) -> tf.Tensor:
+        """Returns the log-probabilities [b, Q, V] after the rules that read the history of each hypothesis."""
+        if self.repetition_penalty != 1.0:
+            log_probs = penalize_repetition(log_probs, beams.ids, self.repetition_penalty)
+        if self.no_repeat_ngram_size:
+            allowed = self.allows(tf.range(tf.shape(log_probs)[2]), beams.position)
+            log_probs = forbid_repeated_ngrams(log_probs, beams.ids, self.no_repeat_ngram_size, allowed)
+        return log_probs
 
     @property
     def forbidden_count(self) -> int:
@@ -50,9 +68,13 @@ def candidates(
     Returns:
         Ids [b, Q, C] int32 in any order, and log-probabilities [b, Q, C] float32, IMPOSSIBLE for forbidden tokens.
     """
-    values, ids = top_k(logits, count + constraints.forbidden_count)
+    count += constraints.forbidden_count
+    values, ids = top_k(logits, count)
     log_total = _log_sum_exp(logits, peak=values[..., :1])
-    log_probs = tf.where(constraints.allows(ids, beams.position), values - log_total, IMPOSSIBLE)
+    log_probs = values - log_total
+    if constraints.limits_repetition:
+        log_probs, ids = top_k(constraints.limit_repetition(logits - log_total, beams), count)
+    log_probs = tf.where(constraints.allows(ids, beams.position), log_probs, IMPOSSIBLE)
     forced = forced_ids(beams, inputs)
     if forced is None:
         return ids, log_probs

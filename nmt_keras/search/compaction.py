@@ -1,7 +1,8 @@
 """Compaction of the batch: the decode loop drops finished sentences.
 
-Batches of 64 sentences decode 1.2 times as fast greedily, and 1.2 to 1.3 times with a beam of 5 (256 units, 8,000
-words, one thread). A single sentence gains nothing. Without this module, the loop is ``tf.while_loop``.
+Batches of 64 sentences take 1.3 times as long without it greedily, and 1.6 times with a beam of 5; sorted by length,
+1.2 and 1.5 times (512 units, 4,000 words, processor time). A single sentence gains nothing. Without this module, the
+loop is ``tf.while_loop``.
 """
 
 from __future__ import annotations
@@ -32,22 +33,23 @@ def while_unfinished(advance: Callable[[Beams, SearchInputs], Beams], beams: Bea
 
     def advance_unfinished(beams: Beams) -> tuple[Beams]:
         rows = tf.where(_is_unfinished(beams))  # [b, 1]
-        kept, kept_inputs = tf.nest.map_structure(
+        unfinished, their_inputs = tf.nest.map_structure(
             lambda x: None if x is None else tf.gather(x, rows[:, 0]), (beams, inputs)
         )
-        (kept,) = tf.while_loop(
-            lambda kept: tf.reduce_mean(tf.cast(_is_unfinished(kept), tf.float32)) > 1.0 - FINISHED_SHARE,
-            lambda kept: (advance(kept, kept_inputs),),
-            (kept,),
+        (unfinished,) = tf.while_loop(
+            lambda beams: tf.reduce_mean(tf.cast(_is_unfinished(beams), tf.float32)) > 1.0 - FINISHED_SHARE,
+            lambda beams: (advance(beams, their_inputs),),
+            (unfinished,),
             shape_invariants=(shapes,),
         )
-
-        added = tf.shape(kept.ids)[2] - tf.shape(beams.ids)[2]  # number of steps
+        added = tf.shape(unfinished.ids)[2] - tf.shape(beams.ids)[2]  # number of steps
         beams = beams._replace(
             ids=tf.pad(beams.ids, [[0, 0], [0, 0], [0, added]]),
             alignments=tf.pad(beams.alignments, [[0, 0], [0, 0], [0, added], [0, 0]]),
         )
-        return (tf.nest.map_structure(lambda x, update: tf.tensor_scatter_nd_update(x, rows, update), beams, kept),)
+        return (
+            tf.nest.map_structure(lambda x, update: tf.tensor_scatter_nd_update(x, rows, update), beams, unfinished),
+        )
 
     (beams,) = tf.while_loop(
         lambda beams: ~tf.reduce_all(beams.finished), advance_unfinished, (beams,), shape_invariants=(shapes,)

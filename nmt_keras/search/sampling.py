@@ -56,16 +56,18 @@ def sample(
     def choose(logits: tf.Tensor, beams: Beams, inputs: SearchInputs) -> NextTokens:
         size = logits.shape[-1]
         allowed = constraints.allows(tf.range(size), beams.position)
-        values, ids = tf.where(allowed, logits / temperature, IMPOSSIBLE), None
+        scores = logits
+        if constraints.limits_repetition:
+            scores = constraints.limit_repetition(tf.nn.log_softmax(logits), beams)
+        values, ids = tf.where(allowed, scores / temperature, IMPOSSIBLE), None
         if top_k is not None or top_p < 1.0:
             values, ids = tf.math.top_k(values, min(top_k or size, size))
         probabilities = tf.nn.softmax(values)
         if top_p < 1.0:
             before = tf.cumsum(probabilities, axis=-1, exclusive=True)
             probabilities = tf.where(before < top_p, probabilities, 0.0)
-        drawn = _draw(
-            probabilities, tf.gather(inputs.noise, beams.position, axis=1)[:, tf.newaxis, tf.newaxis]
-        )  # [b, 1]
+        noise = tf.gather(inputs.noise, beams.position, axis=1)[:, tf.newaxis, tf.newaxis]
+        drawn = _draw(probabilities, noise)  # [b, 1]
         if ids is not None:
             drawn = tf.gather(ids, drawn, batch_dims=2)
         forced = forced_ids(beams, inputs)

@@ -1,7 +1,8 @@
 """Selects the k largest of many logits in two stages.
 
-The logits are the largest tensor of a search. Compared with ``tf.math.top_k``, batches of 64 sentences decode 1.2
-times as fast, greedily and with a beam of 5 (256 units, 8,000 words, one thread). A single sentence gains nothing.
+The logits are the largest tensor of a search. Compared with ``tf.math.top_k``, batches of 64 sentences take less
+processor time with a beam of 5: 1 to 8 % with 4,000 words, 16 % with 8,000 and 17 % with 16,000 (512 units). A single
+sentence gains nothing.
 """
 
 from __future__ import annotations

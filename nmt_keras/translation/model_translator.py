@@ -307,7 +307,9 @@ class ModelTranslator(Translator):
         step, state = self.model.step, self.model.initial_state(encoded.memory)
         rules: dict[str, Any] = {
             "ranking": Ranking(length_penalty, config.coverage_beta),
-            "constraints": Constraints(config.min_tokens, config.unk_allowed),
+            "constraints": Constraints(
+                config.min_tokens, config.unk_allowed, config.no_repeat_ngram_size, config.repetition_penalty
+            ),
         }
         if config.temperature == 0.0:
             return beam_search(step, state, inputs, beam_size=config.beam_size, n_best=n_best, **rules)

@@ -131,6 +131,8 @@ WRONG = [
     (SearchConfig, {"precision": "float16"}, "precision"),
     (SearchConfig, {"length_alpha": -0.1}, "length_alpha"),
     (SearchConfig, {"coverage_beta": -0.1}, "coverage_beta"),
+    (SearchConfig, {"no_repeat_ngram_size": -1}, "no_repeat_ngram_size"),
+    (SearchConfig, {"repetition_penalty": 0.0}, "repetition_penalty"),
     (SearchConfig, {"min_tokens": 0}, "min_tokens"),
     (SearchConfig, {"max_tokens": 8, "min_tokens": 9}, "min_tokens"),
     (SearchConfig, {"temperature": 1e-09}, "temperature"),

@@ -218,7 +218,7 @@ def test_coverage_penalises_source_tokens_with_little_attention():
 # Beam search
 
 
-def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, unk_allowed=True):
+def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, unk_allowed=True, ngram=0, penalty=1.0):
     """Searches one sentence of ``wander`` in Python loops.
 
     Returns hypotheses (tokens, log-probability, score) and the number of steps.
@@ -232,7 +232,10 @@ def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, un
             state = (state * 7 + (tokens[-1] if tokens else START) * 3 + 1) % len(logits)
             p = softmax(logits[state])
             banned = never | {END} if steps < min_tokens else never
-            grown += [((*tokens, i), log_prob + math.log(p[i]), state) for i in range(len(p)) if i not in banned]
+            seen = [*itertools.pairwise((START, *tokens))] if ngram == 2 else [(i,) for i in tokens] if ngram else []
+            banned = banned | {i for i in range(len(p)) if (START, *tokens, i)[-ngram:] in seen}
+            log_p = [math.log(x) * (penalty if i in tokens else 1.0) for i, x in enumerate(p)]
+            grown += [((*tokens, i), log_prob + log_p[i], state) for i in range(len(p)) if i not in banned]
         grown = sorted(grown, key=lambda one: -one[1])[: beam_size - len(ended)]
         ended += [(tokens, log_p, log_p / length_penalty(steps)) for tokens, log_p, _ in grown if tokens[-1] == END]
         ended.sort(key=lambda one: -one[2])
@@ -307,6 +310,29 @@ def test_constraints_equal_those_of_plain_loops(beam_size, min_tokens):
     drawn = drawing(*given, constraints=options)
     assert not np.isin(drawn.ids[drawn.ids != PAD], [UNK, START]).any()
     assert (drawn.lengths.numpy() >= min_tokens).all()
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize(("ngram", "penalty"), [(1, 1.0), (2, 1.0), (0, 1.5), (2, 1.3)])
+def test_limits_of_repetition_equal_those_of_plain_loops(beam_size, ngram, penalty):
+    logits = tables(7, contexts=29, words=7, seed=11, end=-2.0)
+    slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, ngram=ngram, penalty=penalty)[0] for table in logits]
+    free = [slow_beam(table, 9, beam_size, 1, lambda n: n)[0] for table in logits]
+    assert [one[0][0] for one in slow] != [one[0][0] for one in free]
+    given, limits = inputs(tf.constant(logits), [9] * 7), Constraints(1, True, ngram, penalty)
+    expect_lists(beam_search(wander, no_time(7), given, beam_size=beam_size, constraints=limits), slow)
+    drawn = drawing(wander, no_time(7), given, constraints=limits).ids.numpy()[:, 0]
+    ngrams = [[*itertools.pairwise(row[row != PAD])] if ngram == 2 else row[row != PAD].tolist() for row in drawn]
+    assert not ngram or all(len(set(each)) == len(each) for each in ngrams)
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+def test_a_hypothesis_that_repeats_all_tokens_goes_on(search):
+    given = inputs(tf.constant(tables(3, contexts=29, words=6, seed=12)), [9, 5, 9])
+    found = search(wander, no_time(3), given, constraints=Constraints(min_tokens=9, no_repeat_ngram_size=1))
+    assert found.lengths[:, 0].numpy().tolist() == [9, 5, 9]
+    assert all(len(set(row[:3].tolist())) == 3 for row in found.ids[:, 0].numpy())  # 3 tokens are allowed before END
+    assert np.isfinite(found.log_probs[:, 0]).all()
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 4])
