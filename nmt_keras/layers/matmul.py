@@ -31,9 +31,6 @@ class Weight(NamedTuple):
     rounded: tf.Tensor | None = None  # [I, O] bfloat16: a copy of ``value`` for products; None if they use ``value``
 
 
-Matrix: TypeAlias = keras.Variable | tf.Tensor | Weight
-"""A matrix of a layer: a variable, a tensor, or a tensor converted by a ``Precision``."""
-
 Precision: TypeAlias = Literal["bfloat16", "bfloat16-products"] | None
 """Precision of products with weights; None for the model's compute dtype."""
 
@@ -78,15 +75,9 @@ def convert(matrix: tf.Tensor, dtype: str, precision: Precision) -> Weight:
     return Weight(tf.cast(matrix, precision or dtype))
 
 
-def weight_of(kernel: keras.Variable | tf.Tensor, dtype: tf.DType) -> Weight:
-    """Returns the matrix as read by ``weights_read_once``; outside of it, and for tensors, in ``dtype``."""
-    found = (_read.get() or {}).get(id(kernel))
-    return Weight(tf.cast(kernel, dtype)) if found is None else found
-
-
 def matmul(
     x: tf.Tensor,
-    kernel: Matrix,
+    kernel: keras.Variable | tf.Tensor | Weight,
     bias: keras.Variable | tf.Tensor | None = None,
     *,
     transpose: bool = False,
@@ -95,14 +86,17 @@ def matmul(
 
     Args:
         x: [..., I] float.
-        kernel: [I, O], or [O, I] if ``transpose``.
+        kernel: [I, O], or [O, I] if ``transpose``. A variable is read as ``weights_read_once`` has read it; outside of
+            it, and a tensor, in the dtype of ``x``.
         bias: [O] float, or None.
         transpose: If True, multiplies by the transposed weight.
 
     Returns:
         [..., O], in the dtype of ``x``.
     """
-    weight = kernel if isinstance(kernel, Weight) else weight_of(kernel, x.dtype)
+    weight = kernel if isinstance(kernel, Weight) else (_read.get() or {}).get(id(kernel))
+    if weight is None:
+        weight = Weight(tf.cast(kernel, x.dtype))
     flat = tf.reshape(x, [-1, x.shape[-1]])
     if weight.rounded is None:
         product = tf.matmul(tf.cast(flat, weight.value.dtype), weight.value, transpose_b=transpose)
@@ -111,16 +105,10 @@ def matmul(
         result = _rounded_matmul(flat, weight, transpose)
     if bias is not None:
         result += tf.cast(bias, x.dtype)  # after the reshape, XLA would compute sum and gradient in both shapes
-    size = weight.value.shape[0 if transpose else 1]
-    return tf.reshape(result, _with_last(x, tf.shape(result)[1] if size is None else size))
-
-
-def _with_last(x: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor | list[int | tf.Tensor]:
-    """Returns the shape of ``x`` with ``size`` as its last axis; static if at most one other axis is unknown."""
-    known = x.shape[:-1]
-    if known.rank is not None and sum(axis is None for axis in known) <= 1:
-        return [*(-1 if axis is None else axis for axis in known), size]
-    return tf.concat([tf.shape(x)[:-1], [size]], axis=0)
+    known, size = x.shape[:-1], result.shape[-1]
+    if sum(axis is None for axis in known) <= 1:
+        return tf.reshape(result, [*(-1 if axis is None else axis for axis in known), size])
+    return tf.reshape(result, tf.concat([tf.shape(x)[:-1], [size]], axis=0))
 
 
 def _rounded_matmul(x: tf.Tensor, weight: Weight, transpose: bool) -> tf.Tensor:

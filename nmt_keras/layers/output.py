@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Shape
-from nmt_keras.layers.matmul import Matrix, matmul
+from nmt_keras.layers.matmul import matmul
 
 
 class OutputLayer(BaseLayer):
@@ -17,8 +17,8 @@ class OutputLayer(BaseLayer):
 
     Args:
         vocabulary_size: V.
-        tie_embeddings: If True, the softmax's matrix is the embedding of the target tokens [V, feature_size], which
-            the decoder supplies as ``self.output_kernel`` (Press, Wolf 2017).
+        tie_embeddings: If True, the softmax's matrix is the embedding of the target tokens [V, feature_size] (Press,
+            Wolf 2017).
     """
 
     feature_size: int
@@ -55,15 +55,15 @@ class OutputLayer(BaseLayer):
         """
         raise NotImplementedError
 
-    def logits(self, features: tf.Tensor, kernel: Matrix, bias: Matrix) -> tf.Tensor:
+    def logits(self, features: tf.Tensor, embeddings: keras.Variable) -> tf.Tensor:
         """Returns W t + b: [B, T, feature_size] -> [B, T, V].
 
         Args:
             features: [B, T, feature_size] float.
-            kernel: [feature_size, V], or [V, feature_size] with tied embeddings.
-            bias: [V].
+            embeddings: [V, E], the embeddings of the target tokens, which are W if ``tie_embeddings``.
         """
-        return matmul(features, kernel, bias, transpose=self.tie_embeddings)
+        kernel = embeddings if self.tie_embeddings else self.output_kernel
+        return matmul(features, kernel, self.output_bias, transpose=self.tie_embeddings)
 
 
 class HiddenOutput(OutputLayer):

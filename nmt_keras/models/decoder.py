@@ -138,24 +138,12 @@ class BaseDecoder(keras.Model):
         """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
         raise NotImplementedError
 
-    @property
-    def classifier(self) -> tuple[keras.Variable, keras.Variable]:
-        """Matrix and bias of the softmax. With tied embeddings, the matrix is that of ``embedding``."""
-        layer = self.output_layer
-        return self.embedding.embeddings if layer.tie_embeddings else layer.output_kernel, layer.output_bias
-
-    def output(
-        self,
-        x: Nest,
-        results: Nest,
-        memory: Memory,
-        randomness: Randomness | None = None,
-    ) -> DecoderOutput:
+    def output(self, x: Nest, results: Nest, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(x, results, memory)
         rate = self.dropout_rate if self.output_dropout_rate is None else self.output_dropout_rate
         features = dropout(features, rate, randomness, "readout")
-        return DecoderOutput(self.output_layer.logits(features, *self.classifier), alignment)
+        return DecoderOutput(self.output_layer.logits(features, self.embedding.embeddings), alignment)
 
     def step(self, ids: tf.Tensor, state: Nest, memory: Memory) -> Prediction:
         """Computes one search step.

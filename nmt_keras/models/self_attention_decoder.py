@@ -66,7 +66,8 @@ class SelfAttentionDecoder(BaseDecoder):
         output_layer: OutputLayer | None = None,
         **kwargs: Any,
     ) -> None:
-        output_layer = output_layer or StateOutput(vocabulary_size, name="output_layer")
+        initializer = kwargs.get("initializer", "glorot")
+        output_layer = output_layer or StateOutput(vocabulary_size, initializer=initializer, name="output_layer")
         super().__init__(vocabulary_size=vocabulary_size, units=units, output_layer=output_layer, **kwargs)
         self.heads, self.max_positions = heads, max_positions
         self.blocks = [

@@ -31,7 +31,7 @@ def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(n
     assert hasattr(layer, "output_kernel") != tied
     state, context, embedded = SEEN
     features = layer.features(state, layer.project_context(context), embedded)
-    found = layer.logits(features, embedding if tied else layer.output_kernel, layer.output_bias)
+    found = layer.logits(features, embedding)
     assert found.shape == (2, 3, V)
     for place in np.ndindex(2, 3):
         wanted = logits_of(output_layer_of(layer, embedding.numpy()), *(x.numpy()[place] for x in SEEN))

@@ -273,7 +273,7 @@ def test_the_output_layer_reads_the_state_before_or_after_the_step():
     steps = [decoder.step(IDS[:, :1], state, memory) for decoder in (previous, current)]
     for step, read in zip(steps, (state.cell_states[0], steps[0].state.cell_states[0]), strict=True):
         hidden = layer.features(read, context, embedded)
-        np.testing.assert_allclose(step.logits, layer.logits(hidden, *previous.classifier), atol=1e-6)
+        np.testing.assert_allclose(step.logits, layer.logits(hidden, previous.embedding.embeddings), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1
 
 
