@@ -697,17 +697,17 @@ def self_attention_layer_of(layer) -> SelfAttentionLayer:
         norms=[norm_of(norm) for norm in (layer.self_attention_norm, *source_norm, layer.feed_forward_norm)],
         self_attention=multi_head_of(layer.self_attention),
         source=multi_head_of(layer.cross_attention) if reads_source else None,
-        W_1=matrix(layer.widen),
-        b_1=np.asarray(layer.widen_bias, np.float64),
-        W_2=matrix(layer.narrow),
-        b_2=np.asarray(layer.narrow_bias, np.float64),
+        W_1=matrix(layer.inner_kernel),
+        b_1=np.asarray(layer.inner_bias, np.float64),
+        W_2=matrix(layer.outer_kernel),
+        b_2=np.asarray(layer.outer_bias, np.float64),
     )
 
 
 def self_attention_encoder_of(encoder) -> SelfAttentionEncoder:
     return SelfAttentionEncoder(
         embedding=np.asarray(encoder.embedding.embeddings, np.float64),
-        entry=matrix(encoder.entry) if encoder.embedding_size != encoder.units else None,
+        entry=matrix(encoder.input_kernel) if encoder.embedding_size != encoder.units else None,
         layers=[self_attention_layer_of(block) for block in encoder.blocks],
         norm=norm_of(encoder.norm),
     )
@@ -786,7 +786,7 @@ def decoder_of(decoder, encoder):
     if type(decoder).__name__ == "SelfAttentionDecoder":
         return SelfAttentionDecoder(
             embedding=embedding,
-            entry=matrix(decoder.entry) if embedding.shape[1] != decoder.units else None,
+            entry=matrix(decoder.input_kernel) if embedding.shape[1] != decoder.units else None,
             layers=[self_attention_layer_of(block) for block in decoder.blocks],
             norm=norm_of(decoder.norm),
             output_layer=output_layer_of(decoder.output_layer, embedding),

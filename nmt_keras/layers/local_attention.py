@@ -38,7 +38,7 @@ class LocalAttention(GlobalAttention):
         """Returns p_t [B, Q] float32, within the sentence."""
         raise NotImplementedError
 
-    def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
+    def scale_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns the attention weights, adjusted by distance.
 
         Args:
@@ -57,7 +57,7 @@ class LocalAttention(GlobalAttention):
         inside = (positions >= 0) & (positions < lengths) & (distance <= self.window)
         keys = self._window(memory.keys, first)
         alpha = masked_softmax(self.score.scores(query, keys), inside)
-        return AttentionWeights(self.prefer(alpha, distance), first[..., 0])
+        return AttentionWeights(self.scale_by_distance(alpha, distance), first[..., 0])
 
     def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the window."""
@@ -153,7 +153,7 @@ class PredictiveLocalAttention(LocalAttention):
         logit = matmul(hidden, self.cast(self.position_energy)[:, tf.newaxis])[..., 0] / self.position_divisor
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(tf.sigmoid(logit), tf.float32)
 
-    def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
+    def scale_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns weights times the Gaussian."""
         return alpha * tf.cast(tf.exp(-0.5 * (distance / (0.5 * self.window)) ** 2), alpha.dtype)
 

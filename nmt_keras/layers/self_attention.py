@@ -88,7 +88,7 @@ class MultiHead(BaseLayer):
         joined = tf.reshape(contexts, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
         return matmul(tf.ensure_shape(joined, x.shape), self.kernel), tf.reduce_mean(alpha, axis=1)
 
-    def attend_apart(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    def attend_per_query(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Attends to different positions for each query, such as the earlier tokens of its hypothesis.
 
         Args:
@@ -153,10 +153,10 @@ class SelfAttentionLayer(BaseLayer):
             self.cross_attention.build(annotations_shape)
             self.cross_attention_norm = layer_norm(units, "cross_attention_norm")
         self.feed_forward_norm = layer_norm(units, "feed_forward_norm")
-        self.widen = self.add_weight((units, 4 * units), "glorot_uniform", name="widen")
-        self.widen_bias = self.add_weight((4 * units,), "zeros", role="bias", name="widen_bias")
-        self.narrow = self.add_weight((4 * units, units), "glorot_uniform", name="narrow")
-        self.narrow_bias = self.add_weight((units,), "zeros", role="bias", name="narrow_bias")
+        self.inner_kernel = self.add_weight((units, 4 * units), "glorot_uniform", name="inner_kernel")
+        self.inner_bias = self.add_weight((4 * units,), "zeros", role="bias", name="inner_bias")
+        self.outer_kernel = self.add_weight((4 * units, units), "glorot_uniform", name="outer_kernel")
+        self.outer_bias = self.add_weight((units,), "zeros", role="bias", name="outer_bias")
 
     def attend_to_self(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the first sublayer: x attends to itself where ``mask`` is True.
@@ -187,6 +187,6 @@ class SelfAttentionLayer(BaseLayer):
 
     def feed_forward(self, x: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the last sublayer, position by position."""
-        hidden = tf.nn.relu(matmul(self.feed_forward_norm(x), self.widen, self.widen_bias))
-        added = matmul(hidden, self.narrow, self.narrow_bias)
+        hidden = tf.nn.relu(matmul(self.feed_forward_norm(x), self.inner_kernel, self.inner_bias))
+        added = matmul(hidden, self.outer_kernel, self.outer_bias)
         return x + apply_dropout(added, masks.feed_forward)

@@ -290,7 +290,7 @@ class SelfAttentionEncoder(BaseEncoder):
         super().build(ids_shape)
         if self.embedding_size != self.units:
             kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
-            self.entry = self.add_weight((self.embedding_size, self.units), kernel, name="entry")
+            self.input_kernel = self.add_weight((self.embedding_size, self.units), kernel, name="input_kernel")
         for block in self.blocks:
             block.build()
         self.norm = layer_norm(self.units, "norm")
@@ -308,7 +308,7 @@ class SelfAttentionEncoder(BaseEncoder):
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
-        x = embedded if self.embedding_size == self.units else matmul(embedded, self.entry)
+        x = embedded if self.embedding_size == self.units else matmul(embedded, self.input_kernel)
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
         x = dropout(x * self.units**0.5 + tf.cast(positions, x.dtype), self.dropout_rate, randomness, "source")
         for block in self.blocks:

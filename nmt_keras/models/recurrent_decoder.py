@@ -266,11 +266,11 @@ class ConditionalDecoder(Decoder):
     ) -> tuple[DecoderState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes s'_i, alpha_i, c_i and s_i. The results are s_i and alpha_i."""
         first, *others = state.cell_states
-        between = self.word_cell.advance(x.projected, first, x.masks.states[0])  # s'_i
-        weights = self.attention.attend(self.word_cell.output(between), state.position, memory)  # alpha_i
+        intermediate = self.word_cell.advance(x.projected, first, x.masks.states[0])  # s'_i
+        weights = self.attention.attend(self.word_cell.output(intermediate), state.position, memory)  # alpha_i
         context = self.attention.context(weights, memory.cell_values)  # C c_i
         bias = tf.cast(self.stack.cells[0].bias, self.compute_dtype)
-        cell_states, current = self.stack.advance(bias, (between, *others), x.masks, context)  # s_i
+        cell_states, current = self.stack.advance(bias, (intermediate, *others), x.masks, context)  # s_i
         return DecoderState(cell_states, state.position + 1), (current, weights)
 
 

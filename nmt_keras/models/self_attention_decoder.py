@@ -81,7 +81,7 @@ class SelfAttentionDecoder(BaseDecoder):
         states, words = (None, None, self.units), (None, None, self.embedding_size)
         if self.embedding_size != self.units:
             kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
-            self.entry = self.add_weight((self.embedding_size, self.units), kernel, name="entry")
+            self.input_kernel = self.add_weight((self.embedding_size, self.units), kernel, name="input_kernel")
         for block in self.blocks:
             block.build(encoding_shape.values)
         self.norm = layer_norm(self.units, "norm")
@@ -106,7 +106,7 @@ class SelfAttentionDecoder(BaseDecoder):
         """Returns sqrt(units) · e(y_{i-1}), and the dropout masks."""
         embedded = self.embedding(ids)
         if self.embedding_size != self.units:
-            embedded = matmul(embedded, self.entry)
+            embedded = matmul(embedded, self.input_kernel)
         embedded *= self.units**0.5
         mask = draw_dropout_mask(tf.shape(embedded), self.dropout_rate, randomness, "target", embedded.dtype)
         masks = tuple(draw_masks(embedded, self.dropout_rate, randomness, block.name) for block in self.blocks)
@@ -127,7 +127,8 @@ class SelfAttentionDecoder(BaseDecoder):
             normed = block.self_attention_norm(hidden)
             key, value = tf.split(matmul(normed, block.self_attention.key_value_kernel), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
-            hidden += apply_dropout(block.self_attention.attend_apart(normed, keys, values, seen), masks.self_attention)
+            added = block.self_attention.attend_per_query(normed, keys, values, seen)
+            hidden += apply_dropout(added, masks.self_attention)
             hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
             hidden = block.feed_forward(hidden, masks)
             all_keys.append(keys)

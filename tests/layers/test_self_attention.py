@@ -76,7 +76,7 @@ def test_queries_with_pasts_of_their_own_find_the_values_that_each_would_find_al
     layer = built(MultiHead(U, HEADS), (B, P, D))
     x, values = normal(B, 4, U), normal(B, 4, P, D, seed=3)
     keys, contents = tf.split(values @ layer.key_value_kernel.value, 2, axis=-1)
-    found = layer.attend_apart(x, keys, contents, tf.tile(MASK[:, tf.newaxis], [1, 4, 1]))
+    found = layer.attend_per_query(x, keys, contents, tf.tile(MASK[:, tf.newaxis], [1, 4, 1]))
     for b, q in np.ndindex(B, 4):
         past = exact(values[b, q])[MASK[b]]
         np.testing.assert_allclose(found[b, q], multi_head(multi_head_of(layer), exact(x[b, q]), past)[0], atol=1e-5)
@@ -145,7 +145,7 @@ def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
 @pytest.mark.parametrize("embedding_size", [E, U], ids=["mapped to the width", "of the width"])
 def test_annotations_are_the_paper_s_and_0_at_padding_whatever_its_ids_are(embedding_size):
     encoder = make(embedding_size)
-    assert hasattr(encoder, "entry") == (embedding_size != U)
+    assert hasattr(encoder, "input_kernel") == (embedding_size != U)
     ids, mask = padded(SENTENCES, 7)
     encoding = encoder(ids, mask)
     np.testing.assert_array_equal(encoding.mask, mask)
