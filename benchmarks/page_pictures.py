@@ -73,7 +73,7 @@ def open_n_best(page: Page) -> None:
 
 
 VIEWS = (
-    View("light", point_at_translation),
+    View("light", point_at_translation, height=530),
     View("dark", open_heatmap, scheme="dark", whole=True),
     View("phone", open_n_best, 375, 812, phone=True),
 )
