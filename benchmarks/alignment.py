@@ -114,22 +114,20 @@ def all_word_weights(aligned: Sequence[AlignedPair], gold: Sequence[GoldPair]) -
 
 
 def weight_figures(weights: Sequence[np.ndarray], gold: Sequence[GoldPair]) -> dict[str, Any]:
-    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word.
-
-    The field "predicted" has the links of each pair in Pharaoh's format, END left out.
-    """
-    every = [hard_links(each[:, :-1], has_end=False) for each in weights]
+    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word."""
     largest = np.concatenate([each[:-1].max(axis=1) for each in weights])
     return {
         **figures(list(map(hard_links, weights)), gold),
         "largest_weight": round(float(largest.mean()), 4),
-        "every_word_linked": figures(every, gold),
-        "predicted": [" ".join(f"{s}-{t}" for s, t in sorted(links)) for links in every],
+        "every_word_linked": figures([hard_links(each[:, :-1], has_end=False) for each in weights], gold),
     }
 
 
 def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[str, Any]:
-    """Returns the error rate with its 95 % bootstrap interval over pairs, precision, recall and number of links."""
+    """Returns the error rate with its 95 % bootstrap interval over pairs, precision, recall, and the links.
+
+    "links" is their number. "predicted" has those of each pair in Pharaoh's format.
+    """
     from nmt_keras.evaluation.metrics import alignment_error
 
     error = alignment_error(found, [pair.links for pair in gold])
@@ -139,7 +137,12 @@ def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[
     (s, in_sure), (a, in_possible) = (drawn @ np.array(sure)).T, (drawn @ np.array(possible)).T
     low, high = np.percentile(1 - (in_sure + in_possible) / np.maximum(a + s, 1), [2.5, 97.5])
     rounded = {name: round(value, 4) for name, value in asdict(error).items()}
-    return {**rounded, "interval": [round(float(low), 4), round(float(high), 4)], "links": sum(map(len, found))}
+    return {
+        **rounded,
+        "interval": [round(float(low), 4), round(float(high), 4)],
+        "links": sum(map(len, found)),
+        "predicted": [" ".join(f"{s}-{t}" for s, t in sorted(links)) for links in found],
+    }
 
 
 def word_weights(aligned: AlignedPair, source: str, target: str) -> np.ndarray:
