@@ -103,6 +103,12 @@ class TokenLists:
         self.lengths = np.asarray(lengths, np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
 
+    @classmethod
+    def joined(cls, parts: Sequence[TokenLists]) -> TokenLists:
+        """Returns the sentences of several parts."""
+        flat = np.concatenate([np.zeros([0], np.int32), *(part.flat for part in parts)])
+        return cls(flat, np.concatenate([np.zeros([0], np.int64), *(part.lengths for part in parts)]))
+
     def __len__(self) -> int:
         return len(self.lengths)
 

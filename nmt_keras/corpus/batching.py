@@ -127,15 +127,13 @@ def encode_pairs(codec: Codec, pairs: Sequence[Pair]) -> tuple[TokenLists, Token
     Returns:
         Token ids of the sources and of the targets, and a mask of the pairs with a truncated side, [N] bool.
     """
-    ids: list[list[np.ndarray]] = [[np.zeros([0], np.int32)], [np.zeros([0], np.int32)]]
-    lengths: list[list[np.ndarray]] = [[np.zeros([0], np.int32)], [np.zeros([0], np.int32)]]
+    sides: tuple[list[TokenLists], list[TokenLists]] = ([], [])
     truncated = [np.zeros([0], bool)]
     for begin in range(0, len(pairs), LINES_AT_ONCE):
         chunk = pairs[begin : begin + LINES_AT_ONCE]
         encoded = codec.encode_pairs(*(tf.constant(list(side)) for side in zip(*chunk, strict=True)))
         truncated.append((encoded[0].truncated | encoded[1].truncated).numpy())
-        for side, tokens in enumerate(encoded):
-            lengths[side].append(tokens.lengths.numpy())
-            ids[side].append(tokens.ids.numpy()[np.arange(tokens.ids.shape[1]) < lengths[side][-1][:, np.newaxis]])
-    source, target = (TokenLists(np.concatenate(ids[side]), np.concatenate(lengths[side])) for side in (0, 1))
-    return source, target, np.concatenate(truncated)
+        for side, tokens in zip(sides, encoded, strict=True):
+            ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
+            side.append(TokenLists(ids[np.arange(ids.shape[1]) < lengths[:, np.newaxis]], lengths))
+    return TokenLists.joined(sides[0]), TokenLists.joined(sides[1]), np.concatenate(truncated)

@@ -368,18 +368,10 @@ class ShardedBatches:
                 rows = np.random.default_rng([self.seed, epoch, 1, shard]).permutation(len(held[shard][0]))
                 rows = rows[max(0, first - start) : last - start]
                 parts.append((held[shard][0].take(rows), held[shard][1].take(rows)))
-            yield _joined(parts)
+            source, target = map(TokenLists.joined, zip(*parts, strict=True))
+            yield source, target
 
     def _batches(self, source: TokenLists, target: TokenLists) -> Batches:
         return Batches(
             source, target, batch_size=self.rows, buckets=self.buckets, pool_size=self.pool_size, seed=self.seed
         )
-
-
-def _joined(parts: Sequence[tuple[TokenLists, TokenLists]]) -> tuple[TokenLists, TokenLists]:
-    """Concatenates the sources and the targets of several parts."""
-    source, target = (
-        TokenLists(np.concatenate([one.flat for one in side]), np.concatenate([one.lengths for one in side]))
-        for side in zip(*parts, strict=True)
-    )
-    return source, target
