@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from benchmarks.machine import machine, output_of, print_result
-from nmt_keras.cli.quiet import import_tensorflow
+from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config.model import CellName
 

@@ -48,7 +48,6 @@ import tyro
 import nmt_keras
 from benchmarks.machine import machine
 from benchmarks.train_speed import WORDS, matched
-from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import END, ModelConfig, Recipe
 from nmt_keras.files import write_whole
 from nmt_keras.recipes import find_recipe
@@ -744,5 +743,4 @@ PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
 
 
 if __name__ == "__main__":
-    keep_memory()
     main(tyro.cli(Settings, description=__doc__))

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from benchmarks.alignment import gold_pairs, run_weights, weight_figures
-from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe, TokenizerConfig, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
@@ -537,13 +536,13 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
 
 def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:
     """Returns BLEU with its interval for each range of source lengths, from pairs and their translations."""
-    from nmt_keras.evaluation.metrics import bootstrap, length_bins
+    from nmt_keras.evaluation.metrics import compare_runs, length_bins
 
     bins = []
     for label, inside in length_bins([words(pair.source) for pair, _ in translated], LENGTHS).items():
         held = [translated[i] for i in inside]
-        scores = bootstrap({"model": [text for _, text in held]}, [pair.target for pair, _ in held]).bleu["model"]
-        figures = [round(value, 2) for value in (scores.value, scores.low, scores.high)]
+        scores = compare_runs({"model": [[text for _, text in held]]}, [pair.target for pair, _ in held]).bleu["model"]
+        figures = [round(value, 2) for value in (scores.mean, scores.low, scores.high)]
         bins.append({"label": label, "sentences": len(held), "bleu": figures})
     return bins
 
@@ -621,5 +620,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    keep_memory()
     main(tyro.cli(Settings, description=__doc__))

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 
 from benchmarks.machine import ProcessorTime, machine, output_of, print_result, stolen_percent
-from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
 
 if TYPE_CHECKING:
@@ -264,5 +263,4 @@ def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> li
 
 
 if __name__ == "__main__":
-    keep_memory()
     main(tyro.cli(Settings, description=__doc__))

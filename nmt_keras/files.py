@@ -173,20 +173,17 @@ def stamped(number: int) -> dict[str, Any]:
     return {"format": number, "nmt_keras": nmt_keras.__version__}
 
 
-def require_format(
-    path: Path, record: Mapping[str, Any], expected: int, remedy: str, *, oldest: int | None = None
-) -> None:
+def require_format(path: Path, record: Mapping[str, Any], expected: int, remedy: str) -> None:
     """Raises ValueError if a file has a format that this version does not read.
 
     Args:
         path: The file.
         record: Its fields; see ``stamped``.
-        expected: Format number that this version writes.
+        expected: Format number that this version reads and writes.
         remedy: Last sentence of the message.
-        oldest: Oldest format number that this version reads; ``None`` for ``expected``.
     """
     found, version = record.get("format"), record.get("nmt_keras")
-    if found not in range(expected if oldest is None else oldest, expected + 1):
+    if found != expected:
         raise ValueError(
             f"{path}: expected format {expected}, received {found!r}, written by "
             f"{f'nmt_keras {version}' if version else 'another version of nmt_keras'}. Use that version. {remedy}"

@@ -14,7 +14,8 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
-from nmt_keras.training import Checkpoints, Interrupted, ProgressCallback, Trainer, Updater
+from nmt_keras.training import Checkpoints, Interrupted, ProgressCallback, Trainer, Updater, checkpoints_in
+from nmt_keras.training.checkpoints import STATE
 
 PAD, START, END = 0, 2, 3
 V, STEPS = 11, 20
@@ -131,6 +132,6 @@ class Fragile(Bigram):
 
 def checkpoint_state(folder):
     """Returns the weights and the state of the optimizer in the last checkpoint of a run."""
-    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
-    names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "skipped/"))]
+    reader = tf.train.load_checkpoint(str(checkpoints_in(folder / "checkpoints" / "last")[-1] / STATE))
+    names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "stability/"))]
     return {name: reader.get_tensor(name) for name in names}

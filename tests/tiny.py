@@ -15,6 +15,7 @@ from nmt_keras.config import (
     TokenizerConfig,
     TrainConfig,
 )
+from nmt_keras.training import Checkpoints, Progress, Updater
 
 TINY_MODEL = ModelConfig(
     embedding_size=5,
@@ -67,3 +68,10 @@ def make_versions(folder: Path, *names: str) -> None:
 def save_little(module: object, folder: str, signatures: object) -> None:
     """Replaces ``tf.saved_model.save`` where no test loads the model. Nothing is traced."""
     make_versions(Path(folder).parent, Path(folder).name)
+
+
+def save_weights(model, folder, step):
+    """Writes a model's weights into a run's ``checkpoints``, as the last and best checkpoint of a finished run."""
+    saved = Checkpoints(folder, Updater(model, TINY_RECIPE.train))
+    for name in ("last", "best"):
+        saved.save(name, Progress(step=step, finished=True))

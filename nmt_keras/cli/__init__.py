@@ -5,8 +5,7 @@ Each module holds one command or a few similar ones (``pairs``, ``runs``), excep
     cache     cache of compiled training steps
     command   base classes of the commands
     console   messages and progress for the user
-    memory    malloc settings that make training faster
-    quiet     import of TensorFlow without log messages
+    startup   fast import of TensorFlow
 
 Results go to standard output, everything else to standard error. Exit codes:
 
@@ -24,6 +23,7 @@ import inspect
 import operator
 import os
 import platform
+import shutil
 import signal
 import sys
 import textwrap
@@ -37,22 +37,20 @@ from nmt_keras_serve.lines import print_utf8
 from nmt_keras_serve.usage import HELP, TENSORFLOW_SERVING, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
-from nmt_keras.cli.cache import restart_without, use_compilation_cache
+from nmt_keras.cli.cache import use_compilation_cache
 from nmt_keras.cli.command import SETTINGS, Command, shortened
 from nmt_keras.cli.compare import Compare
-from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
-from nmt_keras.cli.memory import keep_memory
 from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
-from nmt_keras.cli.quiet import import_tensorflow, noise_dropped
 from nmt_keras.cli.recipes import Recipes
-from nmt_keras.cli.runs import Average, Export, Runs
+from nmt_keras.cli.runs import Export, Runs
 from nmt_keras.cli.select import Select
 from nmt_keras.cli.serve import Serve
+from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.train import Train, recipe_name
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
@@ -70,10 +68,8 @@ COMMANDS: dict[str, type[Command]] = {
     "recipes": Recipes,
     "select": Select,
     "prepare": Prepare,
-    "average": Average,
     "plot": Plot,
     "demo": Demo,
-    "completion": Completion,
 }
 
 OTHER_NAMES = {
@@ -153,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 signal.signal(each, lambda number, _: sys.exit(128 + number))
     try:
         try:
-            _run(sys.argv[1:] if arguments is None else list(arguments), restarts=arguments is None)
+            _run(sys.argv[1:] if arguments is None else list(arguments), of_process=arguments is None)
         finally:
             sys.stdout.flush()
     except OSError as error:  # standard output cannot be written; ``_run`` handles all other errors
@@ -164,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(1, error)
 
 
-def _run(arguments: Sequence[str], restarts: bool) -> None:
+def _run(arguments: Sequence[str], of_process: bool) -> None:
     code, debug, trains = USAGE_ERROR, "--debug" in arguments, arguments[:1] in (["train"], ["compare"], ["demo"])
     cache = None
     try:
@@ -173,20 +169,16 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
             return
         command = parse(arguments)
         code = 1
-        if trains and restarts:
-            keep_memory()
         console = Console()
-        # a comparison trains in child processes, which cannot restart if the cache is rejected
-        if trains and restarts and not isinstance(command, Compare):
+        # child processes of a comparison could not empty the cache after an error
+        if trains and of_process and not isinstance(command, Compare):
             cache = use_compilation_cache(console.say)
-            has_entries = cache is not None and any(cache.iterdir())
-        quiet = noise_dropped() if restarts and command.computes and not debug else contextlib.nullcontext()
-        with quiet, warnings.catch_warnings(), contextlib.closing(console):
+        with warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
                 require_platform(sys.platform, platform.machine(), console.say)
-                import_tensorflow(command.threads, command.keras)
+                import_tensorflow(command.threads)
             command(console)
     except BrokenPipeError:
         raise
@@ -197,10 +189,10 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
     except Exception as error:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
-            if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
-                exhausted = isinstance(error, tensorflow.errors.ResourceExhaustedError)
-                restart_without(cache, str(error), has_entries and not exhausted, console.say)
             expected += (tensorflow.errors.OpError,)
+            if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
+                shutil.rmtree(cache, ignore_errors=True)  # an entry may be damaged, or the disk full
+                console.say(f"nmt: emptied the cache of compiled training steps, {cache}. Run the same command again.")
         if not isinstance(error, expected):
             raise
         if debug:

@@ -39,10 +39,8 @@ METAVARS = {
     **dict.fromkeys(("source_column", "target_column"), "COLUMN"),
     **dict.fromkeys(("source_language", "target_language"), "CODE"),
     **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
-    **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
-    **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
-    **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "beam_size", "max_to_keep", "shards"), "N"),
-    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER"},
+    **dict.fromkeys(("steps", "updates", "jobs", "n_best", "beam_size", "max_to_keep", "shards"), "N"),
+    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER", "minutes": "MINUTES", "epochs": "EPOCHS"},
 }
 """Placeholders for the values of options in the short help. The full help shows types."""
 
@@ -70,11 +68,6 @@ class Command(ABC):
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command whose field values are the options' defaults. They may depend on ``arguments``."""
         return tyro.MISSING_NONPROP
-
-    @property
-    def keras(self) -> bool:
-        """If ``True``, the command uses Keras and TensorFlow Text."""
-        return True
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other. Called before anything is loaded."""
@@ -120,11 +113,6 @@ class RunCommand(Command):
     """A run directory, or an exported version."""
     ensemble: tuple[Path, ...] = ()
     """More runs with the same vocabularies. Their probabilities are averaged with those of RUN."""
-
-    @property
-    def keras(self) -> bool:
-        """If ``True``, the command uses Keras and TensorFlow Text. Exported versions are run without them."""
-        return bool(self.ensemble) or is_run(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,8 +39,6 @@ class Compare(Command):
     """Seeds of each recipe's runs."""
     rates: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
-    pilot_updates: int | None = None
-    """Minimum number of updates of a pilot. Default: a sixth of --updates. Pilots end with the next validation."""
     baseline: str | None = None
     """The recipe that all others are compared with. Default: each recipe is compared with the row above."""
     jobs: int = 1
@@ -58,9 +56,8 @@ class Compare(Command):
         require(bool(self.recipes), "RECIPE", "at least one recipe", self.recipes)
         found = {recipe.corpus for recipe in map(find_recipe, self.recipes)}
         require(len(found) == 1, "RECIPE", "recipes with the same selection and split of the corpus", self.recipes)
-        positive = {"--updates": self.updates, "--pilot-updates": self.pilot_updates, "--jobs": self.jobs}
-        for name, value in positive.items():
-            require(value is None or value > 0, name, "1 or more", value)
+        for name, value in {"--updates": self.updates, "--jobs": self.jobs}.items():
+            require(value > 0, name, "1 or more", value)
         require(bool(self.rates) and min(self.rates) > 0, "--rates", "at least one factor, all positive", self.rates)
         distinct = 0 < len(self.seeds) == len({*self.seeds}) and min(self.seeds) >= 0
         require(distinct, "--seeds", "at least one seed, all different and not negative", self.seeds)
@@ -99,7 +96,6 @@ class Compare(Command):
             systems=systems,
             corpus=load_corpus(self.data, systems[0].corpus, Path("data"), console.say, with_alignments=True),
             updates=self.updates,
-            pilot_updates=self.pilot_updates,
             rates=self.rates,
             seeds=self.seeds,
             language=language,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 import tyro
-from nmt_keras_serve.lines import CUT, read_lines, tell_lines
+from nmt_keras_serve.lines import CUT, tell_lines
 
 from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run, named_search
 from nmt_keras.cli.console import Console
@@ -21,7 +21,6 @@ from nmt_keras.runs.origin import read_origin, require_corpus
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair
-    from nmt_keras.corpus.alignments import GoldLinks
     from nmt_keras.evaluation.report import Report
 
 
@@ -44,10 +43,10 @@ class Evaluate(Command):
     pairs: tuple[str, ...] = ()
     """Pairs to translate instead: a TSV file with the source first, or a source and a target file."""
     gold: Path | None = None
-    """File with gold word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 is possible. Adds the alignment
-    error rate of each run to the report."""
+    """A file of sentence pairs with word alignments, in three columns: source words, target words, and links such as
+    0-0 (sure) and 1p2 (possible). Adds the alignment error rate of each run on these pairs."""
     to: Path | None = None
-    """Folder for report.md, report.json and pictures."""
+    """Folder for report.md and pictures."""
     json: Flag = False
     """Print JSON instead of Markdown."""
     latex: Flag = False
@@ -85,11 +84,11 @@ class Evaluate(Command):
         self.data.require_readable(self.pairs)
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
         require(not (self.json and self.latex), "--latex", "either --json or --latex", "both")
-        require(self.gold is None or bool(self.pairs), "--gold", "to be used with --pairs", self.pairs)
 
     def __call__(self, console: Console) -> None:
         """Prints the report."""
         from nmt_keras.evaluation import comparison
+        from nmt_keras.evaluation.gold import read_gold
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.evaluation.report import evaluate, gold_error
         from nmt_keras.translation.model_translator import ModelTranslator
@@ -97,20 +96,16 @@ class Evaluate(Command):
         source_language, target_language = self.data.languages
         require_tokenizer(target_language, self.data.bleu_tokenizer)
         title, pairs = self._title_and_pairs(console)
-        gold = self._gold_links(pairs)
+        gold = read_gold(self.gold) if self.gold else []
         reports: dict[str, Report] = {}
         searches, errors, beside_run = {}, {}, any(map(is_run, self.paths))
         for name, (path, *others) in self._systems().items():
             translator = load_translator(path, others, None if beside_run and not is_run(path) else self.search)
             searches[name] = str(translator.search)
-            if isinstance(translator, ModelTranslator):
-                if gold is not None:
-                    errors[name] = gold_error(translator, pairs, gold)
-            elif gold is not None:
-                raise ValueError(
-                    f"--gold: expected run directories, received {path}. Exported versions do not support forced "
-                    "alignment."
-                )
+            if gold:
+                expected = "run directories, because exports do not align given pairs"
+                require(isinstance(translator, ModelTranslator), "--gold", expected, str(path))
+                errors[name] = gold_error(cast(ModelTranslator, translator), gold)
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language, self.data.bleu_tokenizer)
@@ -181,14 +176,3 @@ class Evaluate(Command):
         if not self.all_pairs:
             pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
         return f"{self.data.name}, {self.part}", pairs
-
-    def _gold_links(self, pairs: Sequence[Pair]) -> list[GoldLinks] | None:
-        from nmt_keras.corpus.alignments import from_pharaoh
-
-        if self.gold is None:
-            return None
-        lines = read_lines(self.gold)
-        expected = f"{len(pairs)} lines, one per pair"
-        require(len(lines) == len(pairs), "--gold", expected, f"{len(lines)} in {self.gold}")
-        numbered = zip(range(1, len(lines) + 1), lines, pairs, strict=True)
-        return [from_pharaoh(line, f"{self.gold}:{number}", pair) for number, line, pair in numbered]

@@ -1,4 +1,4 @@
-"""``nmt plot``: figures of alignments, training and scores."""
+"""``nmt plot``: figures of alignments and training. ``nmt evaluate --to`` draws the scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from nmt_keras_serve.lines import read_lines, sentence_blocks
+from nmt_keras_serve.lines import sentence_blocks
 
 from nmt_keras.cli.command import Command, load_translator, named_search, require_sentences
 from nmt_keras.cli.console import Console
@@ -20,8 +20,6 @@ from nmt_keras.runs.directory import LOG
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from nmt_keras.evaluation.comparison import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,52 +116,11 @@ class Heatmap(Picture):
         return alignment_grid(panels, columns=self.n_best if len(given) > 1 < self.n_best else None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportPicture(Picture):
-    """Base class of the commands that draw a picture of a report."""
-
-    report: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """The report.json that nmt evaluate --to FOLDER writes."""
-
-    def comparison(self) -> Comparison:
-        """Reads the report."""
-        from nmt_keras.evaluation.comparison import from_json
-
-        return from_json("\n".join(read_lines(self.report)), str(self.report))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lengths(ReportPicture):
-    """BLEU by sentence length, from a report of nmt evaluate --to FOLDER."""
-
-    def figure(self) -> Figure:
-        """Draws the curves."""
-        from nmt_keras.evaluation.comparison import length_picture
-
-        return length_picture(self.comparison())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scores(ReportPicture):
-    """BLEU and chrF of runs side by side, from a report of nmt evaluate --to FOLDER."""
-
-    def figure(self) -> Figure:
-        """Draws the intervals."""
-        from nmt_keras.evaluation.comparison import score_picture
-
-        return score_picture(self.comparison())
-
-
 @dataclass(frozen=True)
 class Plot(Command):
-    """Draw alignment heatmaps, training curves, BLEU by sentence length or scores of several runs: SVG, PNG or PDF."""
+    """Draw alignment heatmaps or training curves: SVG, PNG or PDF. nmt evaluate --to draws scores."""
 
-    picture: (
-        Annotated[Curves, tyro.conf.subcommand("curves")]
-        | Annotated[Heatmap, tyro.conf.subcommand("heatmap")]
-        | Annotated[Lengths, tyro.conf.subcommand("lengths")]
-        | Annotated[Scores, tyro.conf.subcommand("scores")]
-    )
+    picture: Annotated[Curves, tyro.conf.subcommand("curves")] | Annotated[Heatmap, tyro.conf.subcommand("heatmap")]
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""``nmt runs``, ``nmt export`` and ``nmt average``: commands that process trained runs."""
+"""``nmt runs`` and ``nmt export``: commands that process trained runs."""
 
 from __future__ import annotations
 
@@ -72,8 +72,6 @@ class Export(SearchCommand):
     """Folder of the model's versions. Default: saved_models/RUN."""
     max_to_keep: int | None = None
     """Number of versions to keep, including the new one. Default: all."""
-    labelled: tuple[int, ...] = ()
-    """Older versions that --max-to-keep does not delete, for example because a server's configuration names them."""
     verify: Flag = False
     """Check the exported version in a process without Keras, and print the results."""
     options: ExportConfig = field(default_factory=ExportConfig)
@@ -84,7 +82,7 @@ class Export(SearchCommand):
         Raises:
             ValueError: the verification failed.
         """
-        from nmt_keras.export import export_once, serving_search, verify
+        from nmt_keras.export import export, serving_search, verify
         from nmt_keras.runs import Run
         from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -94,49 +92,14 @@ class Export(SearchCommand):
         assert isinstance(translator, ModelTranslator)
         if self.ensemble:
             names = [each.resolve().name for each in (self.path, *self.ensemble)]
-            version = export_once(
-                translator,
-                folder,
-                {**run.facts(translator, languages), "command": None, "runs": names},
-                self.options,
-                max_to_keep=self.max_to_keep,
-                labelled=self.labelled,
-            )
+            manifest = {**run.facts(translator, languages), "command": None, "runs": names}
+            version = export(translator, folder, manifest, self.options, max_to_keep=self.max_to_keep)
         else:
-            version = run.export(
-                translator,
-                folder,
-                self.options,
-                languages=languages,
-                max_to_keep=self.max_to_keep,
-                labelled=self.labelled,
-            )
+            keep = self.max_to_keep
+            version = run.export(translator, folder, self.options, languages=languages, max_to_keep=keep)
         print(version)
         if self.verify:
             found = verify(version)
             print(found)
             if not found.passed:
                 raise ValueError(f"--verify: {version} failed the checks above. Do not serve it.")
-
-
-@dataclass(frozen=True)
-class Average(Command):
-    """Average a run's last checkpoints into a new run, and print its directory.
-
-    The new run can be evaluated and exported like any other. `nmt train --train.max-to-keep N` keeps N checkpoints.
-    """
-
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory."""
-    checkpoints: int = 2
-    """Number of checkpoints to average, at most --train.max-to-keep of the run."""
-    to: Path | None = None
-    """New run directory. Default: RUN-averaged."""
-
-    def __call__(self, console: Console) -> None:
-        """Averages the checkpoints and prints the new run directory."""
-        from nmt_keras.runs import Run
-
-        folder = self.to or Path(f"{self.run}-averaged")
-        Run(self.run).average(self.checkpoints, folder)
-        print(folder)

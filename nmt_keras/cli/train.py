@@ -142,8 +142,7 @@ class Train(Command):
         data = with_languages_of(folder, self.data)
         if is_first_worker():
             require_tokenizer(data.target_language, data.bleu_tokenizer)  # for the evaluation after training
-        exists, finished = is_run(folder), is_finished(folder) and not self.options.continues
-        require(exists or not self.options.continues, "--run", "an existing run to continue", str(folder))
+        finished = is_finished(folder)
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder

@@ -56,9 +56,6 @@ class TrainConfig:
     """Constant that Adam and Adadelta add to the denominator."""
     weight_decay: float = 0.01
     """Weight decay of AdamW. Each update subtracts weight_decay * learning rate * weight."""
-    ema_decay: float | None = None
-    """Decay of a moving average of the weights; None for no average. Validations and the best checkpoint use the
-    average."""
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
     """Type of the computations. Weights stay float32. "bfloat16-products" rounds the factors of matrix products in
     cells, attention and output layer to bfloat16. It requires a CPU and XLA. "mixed_bfloat16" and "mixed_float16":
@@ -94,7 +91,7 @@ class TrainConfig:
     checkpoint_every: int = 500
     """Number of steps between two checkpoints. Validations and interruptions also write a checkpoint."""
     max_to_keep: int = 2
-    """Number of latest checkpoints to keep, for resuming and averaging."""
+    """Number of latest checkpoints to keep, for resuming."""
     max_skipped: int = 10
     """Number of consecutive non-finite updates after which training stops. Such updates are skipped."""
     patience: int = 3
@@ -148,7 +145,6 @@ class TrainConfig:
         unsigned = ("seed", "warmup_steps", "guided_weight", "weight_decay")
         require_each(self, lambda value: value >= 0, "0 or more", *unsigned)
         require_each(self, lambda value: value is None or value >= 0, "None, or 0 or more", "segmentation_alpha")
-        require_each(self, lambda value: value is None or 0.0 < value < 1.0, "None, or in (0, 1)", "ema_decay")
         require_each(self, lambda value: 0.0 < value < 1.0, "in (0, 1)", "plateau_factor")
         require_each(self, lambda value: 0.0 <= value < 1.0, "in [0, 1)", "beta_2", "rho", "label_smoothing")
         require_each(
@@ -167,11 +163,6 @@ class TrainConfig:
 class RunOptions:
     """Training options that are not part of a recipe."""
 
-    more_minutes: float | None = None
-    """Minutes to add to the training time of a finished run. The schedule is stretched to the new length, so the
-    learning rate rises again."""
-    more_epochs: float | None = None
-    """Epochs to add to a finished run. The schedule is stretched to the new length."""
     init_from: str | None = None
     """Run to fine-tune: its best weights and its vocabularies are copied. The optimizer and the schedule start from the
     beginning."""
@@ -180,17 +171,9 @@ class RunOptions:
     previous: bool = False
     """If True, damaged checkpoints are set aside, and training resumes from the newest intact checkpoint."""
     tensorboard: bool = False
-    """If True, writes scalars, alignments and sample translations into the run directory, for TensorBoard."""
+    """If True, writes the rows of the log into the run directory, for TensorBoard."""
     profile: int = 0
     """Number of updates that TensorFlow's profiler records, after the first ten updates; 0 for no profile."""
 
     def __post_init__(self) -> None:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")
-        more = self.more_minutes, self.more_epochs
-        require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "at most one of them", more)
-        require_each(self, lambda value: value is None or value > 0, "more than 0", "more_minutes", "more_epochs")
-
-    @property
-    def continues(self) -> bool:
-        """``True`` if a finished training is continued."""
-        return (self.more_minutes, self.more_epochs) != (None, None)

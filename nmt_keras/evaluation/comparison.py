@@ -13,7 +13,8 @@ from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.metrics import (
     AlignmentError,
     Estimate,
-    bootstrap,
+    Estimates,
+    compare_runs,
     length_bins,
     length_unit,
     sentence_chrf,
@@ -121,7 +122,15 @@ def compare(
     """
     references = [pair.target for pair in pairs]
     texts = {name: [translation.text for translation in report.translations] for name, report in reports.items()}
-    found = bootstrap(texts, references, target_language, tokenizer=tokenizer)
+    names = list(texts)
+    baselines = dict.fromkeys(names[1:], *names[:1])
+
+    def scored(inside: Sequence[int]) -> Estimates:
+        runs = {name: [[text[i] for i in inside]] for name, text in texts.items()}
+        chosen = [references[i] for i in inside]
+        return compare_runs(runs, chosen, target_language, baselines=baselines, tokenizer=tokenizer)
+
+    found = scored(range(len(pairs)))
     systems = [
         SystemScores(
             name=name,
@@ -138,9 +147,7 @@ def compare(
     ]
     by_length = []
     for label, inside in length_bins([sentence_length(pair.source, source_language) for pair in pairs]).items():
-        of_bin = {name: [text[i] for i in inside] for name, text in texts.items()}
-        inner = [references[i] for i in inside]
-        scores = bootstrap(of_bin, inner, target_language, tokenizer=tokenizer)
+        scores = scored(inside)
         mark = f" {NO_4_GRAM}" if EFFECTIVE in scores.bleu_signature else ""
         by_length.append(BinScores(label + mark, len(inside), scores.bleu))
     sentences = [
@@ -168,23 +175,6 @@ def compare(
 def to_json(comparison: Comparison) -> str:
     """Returns the comparison as a JSON object, with a key for each field."""
     return json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n"
-
-
-def from_json(text: str, where: str = "report") -> Comparison:
-    """Returns the comparison that ``to_json`` wrote. Any other text raises a ValueError that names ``where``."""
-    try:
-        found = json.loads(text)
-        for system in found["systems"]:
-            system |= {metric: Estimate(**system[metric]) for metric in ("bleu", "chrf")}
-            system["alignment"] = system["alignment"] and AlignmentError(**system["alignment"])
-        for each in found["by_length"]:
-            each["bleu"] = {name: Estimate(**score) for name, score in each["bleu"].items()}
-        kinds: dict[str, type] = {"systems": SystemScores, "by_length": BinScores, "worst": Sentence}
-        return Comparison(**{**found, **{key: [kind(**one) for one in found[key]] for key, kind in kinds.items()}})
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"{where}: expected a report written by nmt evaluate; {error!r}. Write the report again."
-        ) from error
 
 
 def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
@@ -244,11 +234,11 @@ def _system_row(system: SystemScores) -> list[str]:
 
 
 def _estimate(score: Estimate) -> str:
-    return f"{score.value:.2f} ({score.low:.1f} to {score.high:.1f})"
+    return f"{score.mean:.2f} ({score.low:.1f} to {score.high:.1f})"
 
 
 def _interval(score: Estimate) -> tuple[float, float, float]:
-    return score.value, score.low, score.high
+    return score.mean, score.low, score.high
 
 
 def score_picture(comparison: Comparison) -> Figure:
@@ -285,7 +275,7 @@ def worst_alignments(comparison: Comparison, report: Report) -> Figure | None:
 
 
 def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
-    """Writes ``report.md``, ``report.json`` and each picture as SVG and PNG into ``folder``.
+    """Writes ``report.md`` and its pictures into ``folder``.
 
     Args:
         comparison: The comparison.
@@ -296,14 +286,12 @@ def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
         The path of ``report.md``, which is written last.
     """
     make_folder(folder)
-    figures = {"scores": score_picture(comparison), "bleu-by-length": length_picture(comparison)}
+    figures = {"scores.svg": score_picture(comparison), "bleu-by-length.svg": length_picture(comparison)}
     if (heatmaps := worst_alignments(comparison, report)) is not None:
-        figures["worst-alignments"] = heatmaps
+        figures["worst-alignments.svg"] = heatmaps
     written = folder / "report.md"
     with locked(written):  # another process may write its report, and the files belong together
         for name, figure in figures.items():
-            for suffix in (".svg", ".png"):
-                save_figure(figure, folder / f"{name}{suffix}")
-        write_whole(folder / "report.json", to_json(comparison))
-        write_whole(written, to_markdown(comparison, [f"{name}.svg" for name in figures]))
+            save_figure(figure, folder / name)
+        write_whole(written, to_markdown(comparison, list(figures)))
     return written

@@ -9,11 +9,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.significance import PairedTest
 
 from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.alignments import GoldLinks, Link
@@ -76,75 +75,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A corpus score with its 95 % bootstrap interval."""
-
-    value: float  # 0 to 100
-    low: float
-    high: float
-    p: float | None  # probability of a difference this large from the baseline by chance; None for the baseline
-
-
-class Estimates(NamedTuple):
-    """Result of ``bootstrap``: estimates by system, in the given order, and the signatures to publish."""
-
-    bleu: dict[str, Estimate]
-    chrf: dict[str, Estimate]
-    bleu_signature: str
-    chrf_signature: str
-
-
-def bootstrap(
-    systems: Mapping[str, Sequence[str]],
-    references: Sequence[str],
-    language: str | None = None,
-    samples: int = 1000,
-    tokenizer: str | None = None,
-) -> Estimates:
-    """Returns BLEU and chrF with 95 % intervals and p-values, by sacreBLEU's paired bootstrap (Koehn 2004).
-
-    Each bootstrap sample draws sentences with replacement. All systems are scored on the same samples. The first system
-    is the baseline, with which all other systems are compared.
-
-    Args:
-        systems: Detokenised translations, by system name.
-        references: Detokenised references, in the same order.
-        language: As in ``bleu``.
-        samples: Number of bootstrap samples.
-        tokenizer: As in ``bleu``.
-
-    Raises:
-        ValueError: as in ``bleu``, or there is no system.
-    """
-    require(bool(systems), "systems", "at least one", dict(systems))
-    pairs = [_corresponding(hypotheses, references) for hypotheses in systems.values()]
-    texts = [texts for pair in pairs for texts in pair]
-    metrics = {"BLEU": _bleu(language, tokenizer, *texts), "chrF": CHRF()}
-    signatures, results = PairedTest(
-        [(name, hypotheses) for name, (hypotheses, _) in zip(systems, pairs, strict=True)],
-        metrics,
-        [pairs[0][1]],
-        test_type="bs",
-        n_samples=samples,
-    )()
-    # in the order of ``metrics``; the keys contain parameters, such as chrF2
-    of_bleu, of_chrf = (_estimates(systems, results[metric]) for metric in signatures)
-    return Estimates(of_bleu, of_chrf, *map(str, signatures.values()))
-
-
-def _estimates(systems: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Estimate]:
-    found = {}
-    for name, result in zip(systems, results, strict=True):
-        p = None if result is results[0] else float(result.p_value)
-        if p is not None and result.score == results[0].score:
-            p = 1.0  # sacreBLEU counts samples with a larger difference, so equal systems would get the smallest p
-        low, high = float(result.mean - result.ci), float(result.mean + result.ci)
-        found[name] = Estimate(float(result.score), low, high, p)
-    return found
-
-
-@dataclass(frozen=True)
-class SeedEstimate:
-    """Corpus score of a system over its runs, which differ in their seeds."""
+    """Corpus score of a system: the mean over its runs, or the score of its only run."""
 
     mean: float  # 0 to 100
     deviation: float | None  # sample standard deviation over the runs; None for a single run
@@ -153,11 +84,13 @@ class SeedEstimate:
     p: float | None  # probability of a difference this large from the baseline by chance; None without a baseline
 
 
-class SeedEstimates(NamedTuple):
-    """Result of ``compare_runs``: estimates by system, in the given order."""
+class Estimates(NamedTuple):
+    """Result of ``compare_runs``: estimates by system, in the given order, and the signatures to publish."""
 
-    bleu: dict[str, SeedEstimate]
-    chrf: dict[str, SeedEstimate]
+    bleu: dict[str, Estimate]
+    chrf: dict[str, Estimate]
+    bleu_signature: str
+    chrf_signature: str
 
 
 def all_baselines(systems: Sequence[str], baselines: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -187,14 +120,13 @@ def compare_runs(
     samples: int = 1000,
     baselines: Mapping[str, str | None] = {},
     tokenizer: str | None = None,
-) -> SeedEstimates:
-    """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against their baselines.
+) -> Estimates:
+    """Returns mean BLEU and chrF of systems, with 95 % intervals and two-sided p-values (Koehn 2004).
 
     If each system has at least ``FEWEST_RUNS`` runs, an interval is the t-interval of the mean of the runs, and p is
     that of Welch's t-test over the runs (Welch 1947). Both hold for these sentences: the variation between sentences is
     not included. With fewer runs, both are from a paired bootstrap: each sample draws sentences and runs with
-    replacement, and all systems have the same sentences. This understates the variation over seeds. With one run per
-    system, it is the paired bootstrap of ``bootstrap``, but two-sided.
+    replacement, and all systems have the same sentences. This understates the variation over seeds.
 
     Args:
         systems: Detokenised translations of each run, by system name.
@@ -205,8 +137,9 @@ def compare_runs(
         tokenizer: As in ``bleu``.
 
     Raises:
-        ValueError: as in ``bleu`` and ``all_baselines``, or a system has no run.
+        ValueError: as in ``bleu`` and ``all_baselines``, there is no system, or a system has no run.
     """
+    require(bool(systems), "systems", "at least one", dict(systems))
     compared = all_baselines(list(systems), baselines)
     for name, runs in systems.items():
         require(len(runs) > 0, "systems", f"at least one run of {name}", runs)
@@ -218,7 +151,7 @@ def compare_runs(
     texts = [references, *(texts for runs in systems.values() for texts in runs)]
     metrics = _bleu(language, tokenizer, *texts), CHRF()
     bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in metrics)
-    return SeedEstimates(bleu_, chrf_)
+    return Estimates(bleu_, chrf_, *(str(metric.get_signature()) for metric in metrics))
 
 
 _SEED = 12345  # sacreBLEU's
@@ -230,7 +163,7 @@ def _over_seeds(
     references: Sequence[str],
     draws: np.ndarray,
     baselines: Mapping[str, str | None],
-) -> dict[str, SeedEstimate]:
+) -> dict[str, Estimate]:
     """Returns the estimates of one metric.
 
     Args:
@@ -254,7 +187,7 @@ def _over_seeds(
         drawn = np.array([[_of_statistics(metric, row) for row in draws @ one] for one in each])  # [runs, samples]
         runs_drawn = random.integers(len(each), size=drawn.shape)
         means[name] = np.take_along_axis(drawn, runs_drawn, axis=0).mean(axis=0)
-    found: dict[str, SeedEstimate] = {}
+    found: dict[str, Estimate] = {}
     for name, baseline in baselines.items():
         mean, p = float(np.mean(values[name])), None
         if baseline is not None:
@@ -263,11 +196,11 @@ def _over_seeds(
             p = float((1 + as_large.sum()) / (1 + len(draws)))
         deviation = float(np.std(values[name], ddof=1)) if len(values[name]) > 1 else None
         low, high = map(float, np.percentile(means[name], [2.5, 97.5]))
-        found[name] = SeedEstimate(mean, deviation, low, high, p)
+        found[name] = Estimate(mean, deviation, low, high, p)
     return found
 
 
-def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str | None]) -> dict[str, SeedEstimate]:
+def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str | None]) -> dict[str, Estimate]:
     """Returns the estimates from the scores of the runs of each system: t-intervals, and p of Welch's t-test."""
     from scipy.stats import t, ttest_ind
 
@@ -280,7 +213,7 @@ def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str 
             varied = max(map(np.ptp, (scores, values[baseline]))) > 0  # else the statistic is 0 / 0 or infinite
             welch = ttest_ind(scores, values[baseline], equal_var=False) if varied else None
             p = float(welch.pvalue) if welch else float(scores[0] == values[baseline][0])
-        found[name] = SeedEstimate(mean, deviation, mean - half, mean + half, p)
+        found[name] = Estimate(mean, deviation, mean - half, mean + half, p)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nmt_keras.config import UNK, require
 from nmt_keras.corpus import Pair
-from nmt_keras.corpus.alignments import GoldLinks
+from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import AlignmentError, alignment_error, bleu, chrf, exact_match
 from nmt_keras.files import locked, read_json, write_whole
 from nmt_keras.text.tokens import SPECIAL_SURFACES
@@ -79,22 +79,14 @@ def evaluate(
     )
 
 
-def gold_error(translator: ModelTranslator, pairs: Sequence[Pair], gold: Sequence[GoldLinks]) -> AlignmentError:
-    """Returns the alignment error of the attention, computed by forced decoding of the targets.
-
-    Words are separated by white space.
-
-    Args:
-        translator: The translator to evaluate.
-        pairs: Sentences and their references.
-        gold: Gold word alignment of each pair.
-
-    Raises:
-        ValueError: ``pairs`` and ``gold`` differ in length.
-    """
-    aligned = translator.align([pair.source for pair in pairs], [pair.target for pair in pairs])
-    found = [set(links(written_words(align_words(*one), *pair))) for one, pair in zip(aligned, pairs, strict=True)]
-    return alignment_error(found, gold)
+def gold_error(translator: ModelTranslator, gold: Sequence[GoldPair]) -> AlignmentError:
+    """Returns the alignment error of the attention on pairs with gold alignments, by forced decoding of the targets."""
+    aligned = translator.align([pair.source for pair in gold], [pair.target for pair in gold])
+    found = [
+        set(links(written_words(align_words(*one), pair.source, pair.target)))
+        for one, pair in zip(aligned, gold, strict=True)
+    ]
+    return alignment_error(found, [pair.links for pair in gold])
 
 
 def read_scores(path: Path) -> dict[str, Any]:

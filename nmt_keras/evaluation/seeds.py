@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
-from nmt_keras.evaluation.metrics import FEWEST_RUNS, SeedEstimate, all_baselines, bootstrap, compare_runs
+from nmt_keras.evaluation.metrics import FEWEST_RUNS, Estimate, all_baselines, compare_runs
 from nmt_keras.evaluation.report import evaluate, gold_error
 from nmt_keras.markdown import escaped, table
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -60,9 +60,9 @@ def run_figures(
     references = [pair.target for pair in pairs]
     report = evaluate(translator, pairs, language, tokenizer)
     texts = [translation.text for translation in report.translations]
-    estimates = bootstrap({"run": texts}, references, language, tokenizer=tokenizer)
+    estimates = compare_runs({"run": [texts]}, references, language, tokenizer=tokenizer)
     loss = cross_entropy(translator, pairs)
-    error = gold_error(translator, [Pair(*one[:2]) for one in gold], [one.links for one in gold]) if gold else None
+    error = gold_error(translator, gold) if gold else None
 
     def interval(metric: str) -> list[float]:
         found = getattr(estimates, metric)["run"]
@@ -104,8 +104,8 @@ class SystemFigures:
     seeds: list[int]
     learning_rate: float
     parameters: int
-    bleu: SeedEstimate
-    chrf: SeedEstimate
+    bleu: Estimate
+    chrf: Estimate
     perplexity: Spread  # of the test set
     valid_loss: Spread  # lowest validation loss of each run, nats per token
     error_rate: Spread | None  # alignment error rate, 0 to 1
@@ -202,11 +202,11 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(round(statistics.fmean(values), 4), round(statistics.stdev(values), 4) if values[1:] else None)
 
 
-def _plus_minus(figure: Spread | SeedEstimate, digits: int) -> str:
+def _plus_minus(figure: Spread | Estimate, digits: int) -> str:
     deviation = "" if figure.deviation is None else f" ± {figure.deviation:.{digits}f}"
     return f"{figure.mean:.{digits}f}{deviation}"
 
 
-def _estimate(score: SeedEstimate) -> tuple[str, str]:
+def _estimate(score: Estimate) -> tuple[str, str]:
     value = f"{_plus_minus(score, 2)} ({score.low:.1f} to {score.high:.1f})"
     return value, "" if score.p is None else f"{score.p:.3f}" if score.p >= 0.001 else "< 0.001"

@@ -6,7 +6,7 @@ micro_batching   concurrent requests as one batch
 resources        weights in full or half precision, tables and tokenizers
 warmup, card     files beside the graph
 versions         folders of versions, written and deleted atomically
-writing          ``export`` and ``export_once``
+writing          ``export``
 loading          ``load_exported``
 verification     ``verify``
 """
@@ -18,7 +18,7 @@ from nmt_keras.export.loading import load_exported
 from nmt_keras.export.signatures import BEAM_SIZE, greedy_search, serving_search
 from nmt_keras.export.verification import Check, Verification, verify
 from nmt_keras.export.versions import prune, versions
-from nmt_keras.export.writing import PLAIN, export, export_once
+from nmt_keras.export.writing import PLAIN, export
 from nmt_keras.manifest import read_manifest
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Check",
     "Verification",
     "export",
-    "export_once",
     "greedy_search",
     "load_exported",
     "prune",

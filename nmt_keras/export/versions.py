@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def _publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
     return final
 
 
-def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) -> None:
+def prune(model_folder: Path, max_to_keep: int) -> None:
     """Deletes old versions and the leftovers of killed exports and deletions.
 
     A version is renamed before its files are deleted, so a server never sees an incomplete version. A partial folder is
@@ -77,7 +77,6 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
     Args:
         model_folder: ``saved_models/NAME``.
         max_to_keep: Number of newest versions to keep, at least 1. With 2, a server can return to the previous version.
-        labelled: Further versions to keep, because labels of a server point to them.
 
     Raises:
         ValueError: ``max_to_keep`` is not positive.
@@ -85,7 +84,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
     """
     require(max_to_keep >= 1, "max_to_keep", "at least 1 version to keep", max_to_keep)
     found = _folders(model_folder)
-    for number in sorted(found.keys() - {*sorted(found)[-max_to_keep:], *labelled}):
+    for number in sorted(found)[:-max_to_keep]:
         with suppress(FileNotFoundError):  # another process may have renamed it
             os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, require
@@ -18,10 +16,10 @@ from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
-from nmt_keras.export.versions import prune, publish, versions
+from nmt_keras.export.versions import prune, publish
 from nmt_keras.export.warmup import write_warmup_requests
 from nmt_keras.files import stamped
-from nmt_keras.manifest import FORMAT, MANIFEST, read_manifest
+from nmt_keras.manifest import FORMAT, MANIFEST
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -37,7 +35,6 @@ def export(
     config: ExportConfig = PLAIN,
     *,
     max_to_keep: int | None = None,
-    labelled: Collection[int] = (),
 ) -> Path:
     """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
 
@@ -52,7 +49,6 @@ def export(
             ``source`` and ``target``.
         config: Precision, micro-batching and the data's licence.
         max_to_keep: Number of versions to keep, this one included; ``None`` keeps all. See ``prune``.
-        labelled: Further versions to keep; see ``prune``.
 
     Returns:
         ``saved_models/NAME/VERSION``.
@@ -75,31 +71,8 @@ def export(
 
     written = publish(model_folder, write)
     if max_to_keep is not None:
-        prune(model_folder, max_to_keep, {*labelled, int(written.name)})
+        prune(model_folder, max_to_keep)
     return written
-
-
-def export_once(
-    translator: ModelTranslator,
-    model_folder: Path,
-    manifest: Mapping[str, Any],
-    config: ExportConfig = PLAIN,
-    *,
-    max_to_keep: int | None = None,
-    labelled: Collection[int] = (),
-) -> Path:
-    """Returns the newest version if it is the same export, else writes the next one; see ``export``.
-
-    Two exports are the same if their manifests are, except for measured times. The manifest has the format number, the
-    versions of the libraries, and a checksum of weights and tables.
-    """
-    for newest in versions(model_folder)[-1:]:
-        known, facts = read_manifest(model_folder / str(newest)), _facts(translator, manifest, config)
-        if _without_times(known) == _without_times(json.loads(json.dumps(facts))):
-            if max_to_keep is not None:
-                prune(model_folder, max_to_keep, labelled)
-            return model_folder / str(newest)
-    return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
 
 def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: ExportConfig) -> dict[str, Any]:
@@ -108,23 +81,8 @@ def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: Exp
         **stamped(FORMAT),
         **manifest,
         "checkpoints": [checkpoint._asdict() for checkpoint in translator.checkpoints],
-        "content_sha256": _content_sha256(translator),
         "search": dataclasses.asdict(translator.search),
         "export": dataclasses.asdict(config),
         "signatures": list(CONTRACT),
         "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
     }
-
-
-def _content_sha256(translator: ModelTranslator) -> str:
-    """Returns a checksum of the weights and the lexicon that an export contains."""
-    digest = hashlib.sha256(json.dumps(sorted(translator.unknown_words.lexicon.items())).encode())
-    for variable in translator.model.variables:
-        digest.update(np.asarray(variable).tobytes())
-    return digest.hexdigest()
-
-
-def _without_times(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    scores = manifest.get("scores", {})
-    timeless = {part: {**score, "sentences_per_s": None} for part, score in scores.items()}
-    return {**manifest, "scores": timeless}

@@ -131,7 +131,7 @@ def _read(path: Path) -> Recipe:
         "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), "-+0123456789"
     )
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME --yaml prints a recipe.")
+        raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME prints a recipe.")
     try:
         text = "\n".join(read_lines(path))
         fields = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)

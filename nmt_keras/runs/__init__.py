@@ -1,4 +1,4 @@
-"""Run directories: create, train, validate, average, load and export runs.
+"""Run directories: create, train, validate, load and export runs.
 
     runs/NAME/
       recipe.json      the recipe, with the format number of the directory
@@ -11,7 +11,7 @@
       lock             lock file of the process that trains, removed at the end
       log.jsonl        one row per log interval and per validation
       scores.json      BLEU and chrF of the validation and test set
-      tensorboard/     scalars, alignments, translations and profiles (``RunOptions.tensorboard``)
+      tensorboard/     scalars and profiles (``RunOptions.tensorboard``, ``RunOptions.profile``)
 
 directory       names and formats of a run's files; checks that recipe and corpus of a run have not changed
 origin          reads and writes origin.json

@@ -69,7 +69,7 @@ def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     stored = read_recipe(folder)
     if recipe is None:
         return stored
-    if not any((folder / CHECKPOINTS).glob("*/checkpoint")):
+    if not any((folder / CHECKPOINTS).glob("*/ckpt-*")):
         longer = {name: getattr(recipe.train, name) for name in ("steps", "epochs", "minutes")}
         stored = dataclasses.replace(stored, train=dataclasses.replace(stored.train, **longer))
     before, now = (flat(dataclasses.asdict(each)) for each in (stored, recipe))
@@ -78,8 +78,7 @@ def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     }:
         remedy = f"Pass the recipe of the run, train in another run directory, or remove {folder}."
         if changed.keys() <= {"train.steps", "train.epochs", "train.minutes"}:
-            more = "RunOptions.more_epochs or RunOptions.more_minutes"
-            remedy = f"To train a finished run longer, run nmt train --run {folder} with {more}."
+            remedy = f"To train longer, train a new run with RunOptions.init_from {folder}."
         raise ValueError(f"{path}: the run has another recipe: {', '.join(changed.values())}. {remedy}")
     return stored
 

@@ -55,7 +55,8 @@ from nmt_keras.training import read_log
 RATES = (0.5, 1.0, 2.0)
 SEEDS = (1, 2, 3)
 PILOT_SHARE = 1 / 6
-"""Minimum number of updates of a pilot, as a share of the updates of a run."""
+"""Minimum number of updates of a pilot, as a share of the updates of a run. Pilots end with the next validation: with
+two validations per run, after half of a run."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,6 @@ class Study:
     """The corpus. At most 5,000 pairs of its test set are translated."""
     updates: int
     """Number of updates of each run."""
-    pilot_updates: int | None = None
-    """Minimum number of updates of a pilot; ``None`` for ``PILOT_SHARE`` of ``updates``. Pilots end with the next
-    validation: with two validations per run, after half of a run."""
     rates: Sequence[float] = RATES
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     seeds: Sequence[int] = SEEDS
@@ -125,9 +123,8 @@ class Study:
 
     def pilot_end(self, system: Recipe) -> int:
         """Returns the step after which a system's pilots stop: that of a validation."""
-        least = self.pilot_updates or PILOT_SHARE * self.updates
         interval = math.ceil(self.updates / system.train.validations)
-        return min(self.updates, interval * math.ceil(least / interval))
+        return min(self.updates, interval * math.ceil(PILOT_SHARE * self.updates / interval))
 
     def run_recipe(self, system: Recipe, seed: int) -> Recipe:
         """Returns the recipe of a run.
@@ -346,9 +343,7 @@ def _require_same_pilots(study: Study, system: Recipe) -> None:
             )
         return
     _require_identity(study, pilot, study.pilot_recipe(system))
-    stored, end = read_json(pilot), study.pilot_end(system)
-    require(end == stored["pilot_updates"], "pilot_updates", f"{stored['pilot_updates']}, as in {pilot}", end, hint)
-    there = [row["learning_rate"] for row in stored["pilots"]]
+    there = [row["learning_rate"] for row in read_json(pilot)["pilots"]]
     here = [study.pilot_recipe(system, factor).train.learning_rate for factor in study.rates]
     require(here == there, "rates", f"factors for the learning rates {there}, as in {pilot}", study.rates, hint)
 

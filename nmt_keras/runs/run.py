@@ -1,10 +1,9 @@
-"""``Run`` trains, evaluates, averages and exports a run. ``load_runs`` loads a translator of one or several runs."""
+"""``Run`` trains, evaluates and exports a run. ``load_runs`` loads a translator of one or several runs."""
 
 from __future__ import annotations
 
 import dataclasses
-import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
-from nmt_keras.export import PLAIN, export_once
-from nmt_keras.files import PARTIAL, read_json, sole_writer, sync_folder
+from nmt_keras.export import PLAIN, export
+from nmt_keras.files import PARTIAL, read_json
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import train_command
@@ -24,15 +23,12 @@ from nmt_keras.runs.directory import (
     CHECKPOINTS,
     CORPUS,
     LEXICON,
-    RECIPE,
     SCORES,
     settle_recipe,
-    write_recipe,
 )
-from nmt_keras.runs.origin import ORIGIN
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
-from nmt_keras.training import average_weights, identify_best, is_chief, is_finished, load_weights, save_weights
+from nmt_keras.training import identify_best, is_chief, is_finished, load_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Checkpoint
 from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon, save_lexicon
@@ -110,30 +106,6 @@ class Run:
         save_lexicon(lexicon, self.folder / LEXICON)
         return len(lexicon)
 
-    def average(self, count: int, folder: str | PathLike[str]) -> Run:
-        """Creates a finished run in ``folder``. Its weights are the mean of this run's last ``count`` checkpoints.
-
-        Raises:
-            FileExistsError: ``folder`` already contains a run.
-            ValueError: this run has fewer checkpoints, or another process writes ``folder``.
-        """
-        made = Path(folder)
-        with sole_writer(made):
-            if (made / RECIPE).exists():
-                raise FileExistsError(f"{made}: expected a new run directory, found a run. Pass another folder.")
-            source, target = load_tokenizers(self.folder)
-            model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
-            steps = average_weights(model, self.folder / CHECKPOINTS, count)
-            save_weights(model, made / CHECKPOINTS, steps[-1])
-            for side in ("source", "target"):
-                shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
-            for name in (CORPUS, ORIGIN, LEXICON):
-                if (self.folder / name).exists():
-                    shutil.copyfile(self.folder / name, made / name)
-            sync_folder(made)
-            write_recipe(made, self.recipe)  # last, because a folder with a recipe is a run
-        return Run(made)
-
     def translator(self) -> ModelTranslator:
         """Returns a translator with the run's best weights."""
         source, target = load_tokenizers(self.folder)
@@ -190,14 +162,13 @@ class Run:
         *,
         languages: Languages = (None, None),
         max_to_keep: int | None = None,
-        labelled: Collection[int] = (),
     ) -> Path:
-        """Exports the weights of ``translator`` as the next version; see ``export_once``.
+        """Exports the weights of ``translator`` as the next version; see ``nmt_keras.export.export``.
 
         Args:
             translator: Translator from ``translator``, with any search options.
             model_folder: Folder of the model's versions, such as ``saved_models/NAME``.
-            config, max_to_keep, labelled: See ``export_once``.
+            config, max_to_keep: See ``nmt_keras.export.export``.
             languages: Codes of source and target language, for the model card.
 
         Returns:
@@ -205,7 +176,7 @@ class Run:
         """
         (checkpoint,) = translator.checkpoints
         manifest = {**self.facts(translator, languages), "scores": self.scores(checkpoint)}
-        return export_once(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
+        return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
         """Returns facts for the manifest of an export. For an ensemble, the facts are those of its first run."""

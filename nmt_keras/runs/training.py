@@ -40,11 +40,10 @@ from nmt_keras.training import (
     is_finished,
     load_weights,
 )
-from nmt_keras.training.checkpoint_index import mend_record
+from nmt_keras.training.checkpoints import set_damaged_aside
 from nmt_keras.training.distribution import Replicas, reporting_lost_workers
 from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
 from nmt_keras.training.tensorboard import ProfilerCallback, TensorBoardCallback
-from nmt_keras.training.watchdog import watching_sigterm
 from nmt_keras.translation.model_translator import ModelTranslator
 
 Show = Callable[[int, int, Mapping[str, float]], None]
@@ -52,9 +51,6 @@ Show = Callable[[int, int, Mapping[str, float]], None]
 
 SECONDS_TO_APPEAR = 60
 """Seconds that other workers wait for the chief's files. Network drives cache folders for up to a minute."""
-
-SHOWN_SENTENCES = 4
-"""Number of validation sentences whose translations TensorBoard shows."""
 
 
 def train_run(
@@ -70,7 +66,7 @@ def train_run(
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
-    with sole_writer(folder) if chief else nullcontext(), watching_sigterm(), reporting_lost_workers(replicas):
+    with sole_writer(folder) if chief else nullcontext(), reporting_lost_workers(replicas):
         recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
         if chief:
             _create(folder, recipe, data, options.init_from, origin)
@@ -78,10 +74,9 @@ def train_run(
         if not chief:
             _await_recipe(folder)
             refuse_other_corpus(folder, data.facts)
-        if is_finished(folder) and not options.continues:
-            mended = mend_record(folder / CHECKPOINTS / "best", options.previous, needed=False) if chief else None
-            if mended:
-                report(mended)
+        if is_finished(folder):
+            if chief and options.previous:
+                set_damaged_aside(folder / CHECKPOINTS, report)
             return recipe
         if options.deterministic:
             tf.config.experimental.enable_op_determinism()
@@ -100,8 +95,7 @@ def train_run(
         if options.profile:
             callbacks.append(ProfilerCallback(folder / "tensorboard", options.profile))
         if options.tensorboard and chief:
-            shown = data.valid[:SHOWN_SENTENCES]
-            callbacks.append(TensorBoardCallback(folder / "tensorboard", translator, shown))
+            callbacks.append(TensorBoardCallback(folder / "tensorboard"))
         updater = Updater(model, config, replicas)
         trainer = Trainer(
             updater,
@@ -112,8 +106,6 @@ def train_run(
             report,
             callbacks,
             previous=options.previous,
-            more_minutes=options.more_minutes,
-            more_epochs=options.more_epochs,
             stop_after=stop_after,
             is_chief=chief,
         )

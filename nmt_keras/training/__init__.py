@@ -9,23 +9,19 @@ distribution      replicas on several devices or machines
 optimizers        optimizers and gradient clipping
 schedules         learning rate and sampling probability as functions of the step
 execution         choice of XLA, cuDNN and precision
-checkpoints       saving, checking, restoring and averaging checkpoints
-checkpoint_index  the index of the checkpoints in a folder, and its repair
+checkpoints       saving, checking and restoring checkpoints
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
-watchdog          ends a process whose main thread hangs in native code
 """
 
-from nmt_keras.training.checkpoint_index import newest
 from nmt_keras.training.checkpoints import (
     Checkpoints,
     Progress,
-    average_weights,
+    checkpoints_in,
     copy_best,
     identify_best,
     is_finished,
     load_weights,
-    save_weights,
 )
 from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, read_log
@@ -44,8 +40,8 @@ __all__ = [
     "StrategyReplicas",
     "Trainer",
     "Updater",
-    "average_weights",
     "batch_loss",
+    "checkpoints_in",
     "copy_best",
     "describe",
     "find_strategy",
@@ -54,7 +50,5 @@ __all__ = [
     "is_finished",
     "is_first_worker",
     "load_weights",
-    "newest",
     "read_log",
-    "save_weights",
 ]

@@ -1,12 +1,25 @@
-"""Checkpoints: saving, checking and restoring the training state."""
+"""Checkpoints: saving, checking and restoring the training state.
+
+    checkpoints/
+      last/ckpt-1000/   state.index and state.data-*, written by TensorFlow
+      last/ckpt-1500/
+      best/ckpt-1000/   the lowest validation loss
+
+A checkpoint is written into a folder with the suffix ``.partial``, synced to the disk, and renamed. A folder without
+the suffix is therefore whole after a kill or a power cut at any moment. Older checkpoints are removed afterwards.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
+import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,77 +29,64 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import make_folder, make_writable_folder, require_format, stamped, sync, unwritable
+from nmt_keras.files import (
+    PARTIAL,
+    make_folder,
+    make_writable_folder,
+    require_format,
+    stamped,
+    sync,
+    sync_folder,
+    unwritable,
+)
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded, step_of
 from nmt_keras.training.updater import Updater
 from nmt_keras.translation.records import Checkpoint
 
 Result = TypeVar("Result")
 
+STATE = "state"
+"""Prefix of the files in a checkpoint's folder."""
+
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-FORMAT = 5
-"""Format number of checkpoints, stored in ``Progress``. Training resumes only from this format."""
+FORMAT = 6
+"""Format number of checkpoints."""
 
-OLDEST_WEIGHTS = 5
-"""Oldest format with the present layout of the weights. Runs since then can be translated, exported and fine-tuned.
-
-A change of the training state raises only ``FORMAT``. A change of the weights, such as another order, raises both.
-"""
+UNFIT = (AssertionError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError)
+"""Errors that are raised if a checkpoint is damaged or belongs to another model."""
 
 
-class Progress(tf.Module):
-    """Training progress, saved in a checkpoint with the weights and the optimizer.
+BEGINNING = Position(0, 0, 0)
 
-    Args:
-        identity: Values that identify the run, by name. A checkpoint with a different value is rejected.
-    """
 
-    def __init__(self, identity: Mapping[str, Any]) -> None:
-        super().__init__(name="progress")
-        stamp = stamped(FORMAT)
-        self.format = tf.Variable(stamp.pop("format"), dtype=tf.int64)
-        self.step = tf.Variable(0, dtype=tf.int64)  # updates made
-        self.epoch = tf.Variable(0, dtype=tf.int64)
-        self.pool = tf.Variable(0, dtype=tf.int64)
-        self.batch = tf.Variable(0, dtype=tf.int64)  # number of batches of this pool that were read
-        self.total = tf.Variable(0.0, dtype=tf.float64)  # length in updates or seconds; 0 until it is known
-        self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training, the first compilation included
-        self.compilation = tf.Variable(0.0, dtype=tf.float64)  # seconds before the first update
-        self.validation_seconds = tf.Variable(0.0, dtype=tf.float64)  # of the longest validation
-        self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token, or -BLEU
-        self.stale = tf.Variable(0, dtype=tf.int64)  # validations since the best one
-        self.validated = tf.Variable(0, dtype=tf.int64)  # step of the last validation
-        self.validations = tf.Variable(0, dtype=tf.int64)  # number of validations that are no longer due
-        self.reductions = tf.Variable(0, dtype=tf.int64)  # number of times that a plateau lowered the rate
-        self.finished = tf.Variable(False)
-        # the version is here, because another variable would be another format
-        self.identity = tf.Variable(json.dumps({**identity, **stamp}, sort_keys=True), dtype=tf.string)
+@dataclass
+class Progress:
+    """Training progress, stored in each checkpoint."""
 
-    @property
-    def position(self) -> Position:
-        """Position of the next batch."""
-        return Position(int(self.epoch), int(self.pool), int(self.batch))
-
-    def advance(self, step: int, seen: Position) -> None:
-        """Records ``step`` as the number of updates, and ``seen`` as the position of the last batch."""
-        self.step.assign(step)
-        self.epoch.assign(seen.epoch)
-        self.pool.assign(seen.pool)
-        self.batch.assign(seen.batch + 1)
+    step: int = 0  # updates made
+    position: Position = BEGINNING  # of the next batch
+    total: float = 0.0  # length in updates or seconds; 0 until it is known
+    seconds: float = 0.0  # spent training, the first compilation included
+    compilation: float = 0.0  # seconds before the first update
+    validation_seconds: float = 0.0  # of the longest validation
+    best: float = math.inf  # lowest validation loss, nats per token, or -BLEU
+    stale: int = 0  # validations since the best one
+    validations: int = 0  # number of validations that are no longer due
+    reductions: int = 0  # number of times that a plateau lowered the rate
+    finished: bool = False
 
     def judge(self, cost: float, config: TrainConfig, *, last: bool) -> bool:
         """Records a validation's loss in nats per token, or -BLEU. Returns ``True`` if it is the lowest so far.
 
         Sets ``finished`` after the last validation, or after ``config.patience`` validations without a lower cost.
         """
-        better = cost < float(self.best)
-        self.best.assign(min(float(self.best), cost))
-        self.stale.assign(0 if better else self.stale + 1)
+        better = cost < self.best
+        self.best = min(self.best, cost)
+        self.stale = 0 if better else self.stale + 1
         if not better and config.decay == "plateau":
-            self.reductions.assign_add(1)
-        self.finished.assign(last or int(self.stale) >= config.patience)
+            self.reductions += 1
+        self.finished = last or self.stale >= config.patience
         return better
 
 
@@ -104,111 +104,125 @@ class CheckpointedVariables(tf.Module):
 class Checkpoints:
     """Saves and restores the last checkpoints of a run and the best one.
 
-    Each checkpoint is written under a new name, synced to the disk, and recorded in the index. Then older ones are
-    removed. The newest recorded checkpoint is therefore intact after a kill or a power cut at any moment.
-    ``checkpoint_index`` repairs missing indexes.
-
     Args:
         folder: Folder of the subfolders ``last`` and ``best``, which are created.
-        updater: Updater whose model, optimizer, counters and loss scale are saved.
+        updater: Updater whose model, optimizer and counters are saved.
         identity: Values that identify the run, by name. A checkpoint with a different value is rejected.
 
     Raises:
         OSError: ``folder`` cannot be written.
     """
 
-    def __init__(self, folder: Path, updater: Updater, identity: Mapping[str, Any] | None = None):
+    def __init__(self, folder: Path, updater: Updater, identity: Mapping[str, object] | None = None):
         self.folder, self.model, self.max_to_keep = folder, updater.model, updater.config.max_to_keep
-        self.progress = Progress(identity or {})
-        parts = {"weights": CheckpointedVariables(updater.model), "optimizer": updater.optimizer}
-        if updater.loss_scale is not None:
-            parts["loss_scale"] = updater.loss_scale
-        self.checkpoint = tf.train.Checkpoint(**parts, skipped=updater.skipped, progress=self.progress)
+        self.identity = identity or {}
+        self._record = tf.Variable("", dtype=tf.string)  # JSON, so that a new field is no new format
+        self.checkpoint = tf.train.Checkpoint(
+            weights=CheckpointedVariables(updater.model),
+            optimizer=updater.optimizer,
+            stability=updater.stability,
+            record=self._record,
+        )
         for name in ("last", "best"):
             make_writable_folder(folder / name)
 
-    def restore(self) -> bool:
-        """Restores the last checkpoint. Returns ``False`` if there is none.
+    def restore(self) -> Progress | None:
+        """Restores the last checkpoint and returns its progress. Returns ``None`` if there is no checkpoint.
 
         Raises:
             ValueError: The checkpoint is damaged or does not fit the run. The message lists the differences.
         """
-        paths = [self.folder / "last" / name for name in reversed(recorded(self.folder / "last"))]
-        if not paths:
-            return False
-        path, *earlier = paths
-        ours = self.progress.identity.numpy()
+        found = checkpoints_in(self.folder / "last")
+        if not found:
+            return None
+        path = found[-1]
         try:
-            reader = _open(path, FORMAT)
-            there, here = json.loads(reader.get_tensor(f"progress/identity{VALUE}")), json.loads(ours)
-            there.pop("nmt_keras", None)  # another version may resume a run of the same format
-            _require_equal(there, here)
+            reader, record = _open(path)
+            _require_equal(record["identity"], json.loads(json.dumps(self.identity)))
             _require_shapes(reader, self.model)
-            self.checkpoint.restore(str(path)).assert_existing_objects_matched().assert_consumed()
-            self.progress.identity.assign(ours)  # with this version
+            self.checkpoint.restore(str(path / STATE)).assert_existing_objects_matched().assert_consumed()
+            progress = Progress(**{**record["progress"], "position": Position(*record["progress"]["position"])})
         except UNFIT as error:
-            whole = None if is_whole(path) else next(filter(is_whole, earlier), None)
+            whole = None if is_whole(path) else next(filter(is_whole, reversed(found)), None)
             hint = f" {whole.name} is intact: resume from it with RunOptions.previous." if whole else ""
             raise ValueError(
                 f"{path}: expected a checkpoint of this recipe's model; {_message(error)}. "
                 f"Train in a new run directory, or with the recipe of the checkpoint.{hint}"
             ) from error
-        if newest(self.folder / "best") is None:
-            self.progress.best.assign(math.inf)  # the best checkpoint is missing
-        return True
+        if not checkpoints_in(self.folder / "best"):
+            progress.best = math.inf  # the best checkpoint is missing
+        return progress
 
-    def save(self, name: str) -> None:
-        """Saves the "last" or "best" checkpoint, numbered by its step.
+    def save(self, name: str, progress: Progress) -> None:
+        """Saves the "last" or "best" checkpoint, numbered by its step, and removes older ones.
 
         Raises:
             OSError: The checkpoint could not be written. Its partial files are removed; earlier checkpoints are intact.
         """
-        folder, step = self.folder / name, int(self.progress.step)
+        record = {**stamped(FORMAT), "identity": self.identity, "progress": dataclasses.asdict(progress)}
+        self._record.assign(json.dumps(record))
+        self.checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
+        folder = self.folder / name
+        before = checkpoints_in(folder)
+        path = folder / f"ckpt-{progress.step}"
+        if before and _number(before[-1])[0] == progress.step:  # a resumed run may repeat a step
+            path = path.with_name(f"{path.name}.{_number(before[-1])[1] + 1}")
+        partial = path.with_name(path.name + PARTIAL)
         try:
-            write_checkpoint(self.checkpoint, folder, step, self.max_to_keep if name == "last" else 1)
+            _remove_partial(folder)
+            make_folder(partial)
+            self.checkpoint.write(str(partial / STATE))
+            sync_folder(partial)
+            os.rename(partial, path)
+            sync([folder])
+            _remove([*before, path][: -self.max_to_keep if name == "last" else -1])
         except (OSError, tf.errors.OpError) as error:
-            names = recorded(folder)
-            kept = f"{names[-1]} is intact." if names else "There is no earlier checkpoint."
-            raise unwritable(folder / f"ckpt-{step}", _message(error), kept) from error
+            shutil.rmtree(partial, ignore_errors=True)
+            kept = f"{before[-1].name} is intact." if before else "There is no earlier checkpoint."
+            raise unwritable(path, _message(error), kept) from error
 
 
-def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, max_to_keep: int) -> None:
-    """Writes a checkpoint and syncs it to the disk, then records it in ``folder`` and removes older ones.
+def checkpoints_in(folder: Path) -> list[Path]:
+    """Returns the checkpoints in ``folder`` in the order of their steps, newest last."""
+    found = [path for path in folder.glob("ckpt-*") if re.fullmatch(r"ckpt-\d+(\.\d+)?", path.name)]
+    return sorted(found, key=_number)
 
-    ``tf.train.CheckpointManager`` is not used, because it removes older checkpoints before the new one is on the disk.
 
-    Args:
-        checkpoint: State to write.
-        folder: Folder of the checkpoints, which is created.
-        step: Number of the checkpoint.
-        max_to_keep: Number of checkpoints to keep, including this one.
-
-    Raises:
-        OSError, tf.errors.OpError: The checkpoint could not be written. Its partial files are removed.
-    """
-    make_folder(folder)
-    for abandoned in folder.glob("ckpt-*_temp"):  # TensorFlow's own, left by a killed process
-        shutil.rmtree(abandoned)
-    name = f"ckpt-{step}"
-    if name in recorded(folder):  # a resumed run repeats a step; a kill while overwriting would mix two checkpoints
-        name = f"ckpt-again-{step}"
-    checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
+def is_whole(path: Path) -> bool:
+    """Returns ``True`` if every tensor of a checkpoint can be read and its checksum matches."""
     try:
-        checkpoint.write(str(folder / name))
-        sync([*folder.glob(f"{name}.*"), folder])
-        record_newest(folder, name, max_to_keep)
-    except (OSError, tf.errors.OpError):
-        if name not in recorded(folder):
-            for partial in folder.glob(f"{name}[._]*"):
-                shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
-        raise
+        reader = tf.train.load_checkpoint(str(path / STATE))
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except UNFIT:
+        return False
+    return True
+
+
+def set_damaged_aside(folder: Path, report: Callable[[str], None]) -> None:
+    """Renames damaged checkpoints under ``folder`` to ``damaged-*`` if the newest one is damaged.
+
+    Of the last checkpoints, one must be intact. The best one is set aside in any case, because training can continue
+    without it.
+    """
+    for name in ("last", "best"):
+        found = checkpoints_in(folder / name)
+        if not found or is_whole(found[-1]):
+            continue
+        damaged = [path for path in found if not is_whole(path)]
+        if name == "best" or len(damaged) < len(found):
+            for path in damaged:
+                path.rename(path.with_name(f"damaged-{path.name}"))
+            whole = [path.name for path in found if path not in damaged]
+            left = f"the newest intact checkpoint is {whole[-1]}" if whole else "no checkpoint is left"
+            names = ", ".join(path.name for path in damaged)
+            report(f"{folder / name}: set aside {names}, which cannot be read; {left}")
 
 
 def is_finished(folder: Path) -> bool:
     """Returns ``True`` if the training in the run directory ``folder`` has ended."""
-    path = newest(folder / "checkpoints" / "last")
     try:
-        return path is not None and bool(_open(path).get_tensor(f"progress/finished{VALUE}"))
+        return any(_open(path)[1]["progress"]["finished"] for path in checkpoints_in(folder / "checkpoints/last")[-1:])
     except UNFIT:  # restoring a damaged checkpoint reports it
         return False
 
@@ -219,8 +233,8 @@ def best_checkpoint(folder: Path) -> Path:
     Raises:
         FileNotFoundError: There is no checkpoint.
     """
-    if path := newest(folder / "best") or newest(folder / "last"):
-        return path
+    if found := checkpoints_in(folder / "best") or checkpoints_in(folder / "last"):
+        return found[-1]
     raise FileNotFoundError(f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first.")
 
 
@@ -237,12 +251,16 @@ def load_weights(model: Seq2Seq, folder: Path) -> Checkpoint:
 
     def read(path: Path) -> tuple[Checkpoint, list[np.ndarray]]:
         try:
-            return _identify(path), _read_weights(model, path)
-        except ValueError as error:
-            if newest(folder / "last") in (None, path) or is_whole(path):
-                raise
-            hint = "To set damaged checkpoints aside, train again with RunOptions.previous (--previous)."
-            raise ValueError(f"{error} {hint}") from error
+            reader, _ = _open(path)
+            _require_shapes(reader, model)
+            names = [f"weights/all/{number}{VALUE}" for number in range(len(model.variables))]
+            return _identify(path), [reader.get_tensor(name) for name in names]
+        except UNFIT as error:
+            hint = " To set damaged checkpoints aside, train again with RunOptions.previous (--previous)."
+            resumable = path.parent.name == "best" and checkpoints_in(folder / "last") and not is_whole(path)
+            raise ValueError(
+                f"{path}: expected a checkpoint of this recipe's model; {_message(error)}.{hint if resumable else ''}"
+            ) from error
 
     checkpoint, values = _read_best(folder, read)
     for variable, value in zip(model.variables, values, strict=True):
@@ -263,16 +281,13 @@ def copy_best(folder: Path, to: Path) -> None:
         ValueError: The checkpoint is damaged.
     """
 
-    def copy(path: Path) -> str:
-        make_folder(to)
-        for file in path.parent.glob(f"{path.name}.*"):
-            shutil.copyfile(file, to / file.name)
+    def copy(path: Path) -> None:
+        shutil.rmtree(to, ignore_errors=True)  # left by a killed process
+        shutil.copytree(path, to / path.name)
         if not is_whole(to / path.name):
             raise ValueError(f"{path}: expected an intact checkpoint, received a damaged one.")
-        sync([*to.glob(f"{path.name}.*"), to])
-        return path.name
 
-    record_newest(to, _read_best(folder, copy), max_to_keep=1)
+    _read_best(folder, copy)
 
 
 def _read_best(folder: Path, read: Callable[[Path], Result]) -> Result:
@@ -287,90 +302,51 @@ def _read_best(folder: Path, read: Callable[[Path], Result]) -> Result:
 
 
 def _identify(path: Path) -> Checkpoint:
-    index = path.with_name(f"{path.name}.index").read_bytes()
-    return Checkpoint(path.name, step_of(path.name), hashlib.sha256(index).hexdigest())
+    index = (path / f"{STATE}.index").read_bytes()
+    return Checkpoint(path.name, _number(path)[0], hashlib.sha256(index).hexdigest())
 
 
-def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
-    """Assigns the mean of the last ``count`` checkpoints to the model (Junczys-Dowmunt et al. 2016, section 5).
-
-    If ``TrainConfig.ema_decay`` is set, the best checkpoint already holds a moving average. This function averages the
-    weights themselves.
-
-    Args:
-        model: Built model.
-        folder: The run's folder ``checkpoints``.
-        count: Number of checkpoints, at most ``TrainConfig.max_to_keep``.
-
-    Returns:
-        Steps of these checkpoints, in order.
-
-    Raises:
-        ValueError: The run has fewer checkpoints, or one does not fit the model.
-    """
-    names = recorded(folder / "last")
-    if not 1 <= count <= len(names):
-        raise ValueError(
-            f"count: expected 1 to {len(names)}, the number of checkpoints in {folder / 'last'}, received {count}. "
-            "A run keeps TrainConfig.max_to_keep checkpoints."
-        )
-    sums = [np.zeros(variable.shape, np.float64) for variable in model.variables]
-    for name in names[-count:]:
-        for total, value in zip(sums, _read_weights(model, folder / "last" / name), strict=True):
-            total += value
-    for variable, total in zip(model.variables, sums, strict=True):
-        variable.assign(total / count)
-    return [step_of(name) for name in names[-count:]]
+def _number(path: Path) -> tuple[int, int]:
+    """Returns the step in a checkpoint's name, and the number of its repetition."""
+    step, _, repetition = path.name.removeprefix("ckpt-").partition(".")
+    return int(step), int(repetition or 0)
 
 
-def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
-    """Saves a model's weights under ``folder`` as the last and best checkpoint of a finished run."""
-    progress = Progress({})
-    progress.step.assign(step)
-    progress.finished.assign(True)
-    checkpoint = tf.train.Checkpoint(weights=CheckpointedVariables(model), progress=progress)
-    for name in ("last", "best"):
-        write_checkpoint(checkpoint, folder / name, step, max_to_keep=1)
+def _remove(checkpoints: list[Path]) -> None:
+    """Removes checkpoints. They are renamed first, so that no incomplete checkpoint is ever visible."""
+    for path in checkpoints:
+        path.rename(path.with_name(path.name + PARTIAL))
+    if checkpoints:
+        folder = checkpoints[0].parent
+        sync([folder])  # before files are removed: a power cut must not undo the renaming
+        _remove_partial(folder)
 
 
-def _read_weights(model: Seq2Seq, path: Path) -> list[np.ndarray]:
-    """Returns the values of a model's variables in a checkpoint, in order."""
-    try:
-        reader = _open(path)
-        _require_shapes(reader, model)
-        return [reader.get_tensor(f"weights/all/{number}{VALUE}") for number in range(len(model.variables))]
-    except UNFIT as error:
-        raise ValueError(f"{path}: expected a checkpoint of this recipe's model; {_message(error)}.") from error
+def _remove_partial(folder: Path) -> None:
+    for path in folder.glob(f"ckpt-*{PARTIAL}"):
+        shutil.rmtree(path)
 
 
-def _open(path: Path, oldest: int | None = None) -> Any:
-    """Returns a reader of a checkpoint of the format ``oldest``, by default ``OLDEST_WEIGHTS``, or newer.
-
-    Raises ValueError for another format, and one of ``UNFIT`` for a damaged file.
-    """
-    reader = tf.train.load_checkpoint(str(path))
-    record = {"format": int(reader.get_tensor(f"progress/format{VALUE}"))}
-    if reader.has_tensor(f"progress/identity{VALUE}"):
-        record["nmt_keras"] = json.loads(reader.get_tensor(f"progress/identity{VALUE}")).get("nmt_keras")
-    remedy = "Or train a new run with this version."
-    if OLDEST_WEIGHTS <= record["format"] <= FORMAT:
-        remedy += " This version can translate, export and fine-tune the run (RunOptions.init_from)."
-    require_format(path, record, FORMAT, remedy, oldest=oldest or OLDEST_WEIGHTS)
-    return reader
+def _open(path: Path) -> tuple[tf.train.CheckpointReader, dict[str, Any]]:
+    """Returns a reader of a checkpoint, and its record. Raises one of ``UNFIT`` if it cannot be used."""
+    reader = tf.train.load_checkpoint(str(path / STATE))
+    record: dict[str, Any] = json.loads(reader.get_tensor(f"record{VALUE}"))
+    require_format(path, record, FORMAT, "Or train a new run with this version.")
+    return reader, record
 
 
-def _require_shapes(reader: Any, model: keras.Model) -> None:
+def _require_shapes(reader: tf.train.CheckpointReader, model: keras.Model) -> None:
     """Raises ValueError unless a checkpoint's variables have the same shapes as the model's variables."""
     stored = reader.get_variable_to_shape_map()
-    there: dict[str, Any] = {"number of variables": sum(name.startswith("weights/all/") for name in stored)}
-    here: dict[str, Any] = {"number of variables": len(model.variables)}
+    there: dict[str, object] = {"number of variables": sum(name.startswith("weights/all/") for name in stored)}
+    here: dict[str, object] = {"number of variables": len(model.variables)}
     for number, variable in enumerate(model.variables):
         name = f"{number} {variable.path}"
         there[name], here[name] = stored.get(f"weights/all/{number}{VALUE}"), list(variable.shape)
     _require_equal(there, here)
 
 
-def _require_equal(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+def _require_equal(there: Mapping[str, object], here: Mapping[str, object]) -> None:
     """Raises ValueError with the first differences between a checkpoint and the run.
 
     Names that only one of the two contains are ignored, because later versions of the package add fields to the recipe.

@@ -7,18 +7,22 @@ masks, which differ between replicas.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.training.watchdog import time_limit
+
+Structure = TypeVar("Structure")
+"""Nested structure of tensors, or of the tensors of several replicas."""
 
 LOST = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
 """Errors that collective operations raise if another process has ended or hangs."""
@@ -68,9 +72,12 @@ def find_strategy() -> tf.distribute.Strategy | None:
     if find_cluster()[0] > 1:
         jobs = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().as_dict()
         addresses = ", ".join(address for job in jobs.values() for address in job)
-        with time_limit(SECONDS_TO_MEET, f"the workers in TF_CONFIG: {addresses}"):
-            strategy = tf.distribute.MultiWorkerMirroredStrategy()
-            StrategyReplicas(strategy).wait_for_processes()
+        print(f"nmt: waiting at most {SECONDS_TO_MEET:.0f} s for {addresses}", file=sys.stderr, flush=True)
+        # TensorFlow holds Python's global interpreter lock meanwhile; faulthandler's thread does not need it
+        faulthandler.dump_traceback_later(SECONDS_TO_MEET, exit=True)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        StrategyReplicas(strategy).wait_for_processes()
+        faulthandler.cancel_dump_traceback_later()
         return strategy
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
@@ -94,7 +101,7 @@ class Replicas:
     compiles_update = True
     """If ``True``, XLA compiles the optimizer's update."""
 
-    def scope(self) -> AbstractContextManager[Any]:
+    def scope(self) -> AbstractContextManager[object]:
         """Returns the context in which variables are created."""
         return nullcontext()
 
@@ -102,7 +109,7 @@ class Replicas:
         """Returns the index of the current replica."""
         return 0
 
-    def split(self, batch: Batch) -> tuple[Any, Any, Any]:
+    def split(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
         """Returns a batch as an argument for the functions that ``on_each`` returns.
 
         Returns:
@@ -111,15 +118,15 @@ class Replicas:
         alignment = None if batch.alignment is None else tf.constant(batch.alignment)
         return tf.constant(batch.source), tf.constant(batch.target), alignment
 
-    def on_each(self, function: Callable[..., Any]) -> Any:
+    def on_each(self, function: tf.types.experimental.Callable) -> tf.types.experimental.Callable:
         """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
         return function
 
-    def sum(self, values: Any) -> Any:
+    def sum(self, values: Structure) -> Structure:
         """Sums each tensor of a structure over the replicas. Every replica receives the sums."""
         return values
 
-    def local(self, value: Any) -> tf.Tensor:
+    def local(self, value: tf.Tensor) -> tf.Tensor:
         """Returns a value that is equal on all replicas, as a single tensor."""
         return value
 
@@ -159,7 +166,7 @@ class StrategyReplicas(Replicas):
         self.count: int = strategy.num_replicas_in_sync
         self.several_processes = len(strategy.extended.worker_devices) != self.count
 
-    def scope(self) -> AbstractContextManager[Any]:
+    def scope(self) -> AbstractContextManager[object]:
         """Returns the scope of the strategy."""
         return self.strategy.scope()
 
@@ -168,14 +175,14 @@ class StrategyReplicas(Replicas):
         context = tf.distribute.get_replica_context()
         return tf.cast(context.replica_id_in_sync_group, tf.int32) if context else 0
 
-    def split(self, batch: Batch) -> tuple[Any, Any, Any]:
+    def split(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
         """Splits a batch's source, target and alignment. Row i goes to replica i modulo the number of replicas.
 
         If the rows do not divide evenly, masked rows are added. Masked rows have no target tokens.
         """
         missing = -len(batch.source) % self.count
 
-        def share(side: np.ndarray, first: int = PAD) -> Any:
+        def share(side: np.ndarray, first: int = PAD) -> tf.Tensor:
             masked = np.full((missing, *side.shape[1:]), PAD, side.dtype)
             masked[:, :1] = first
             rows = np.concatenate([side, masked])
@@ -186,16 +193,16 @@ class StrategyReplicas(Replicas):
         alignment = None if batch.alignment is None else share(batch.alignment)
         return share(batch.source, first=END), share(batch.target), alignment
 
-    def on_each(self, function: Callable[..., Any]) -> Any:
+    def on_each(self, function: tf.types.experimental.Callable) -> tf.types.experimental.Callable:
         """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
         return tf.function(lambda *arguments: self.strategy.run(function, args=arguments), autograph=False)
 
     @tf.function(autograph=False)
-    def sum(self, values: Any) -> Any:
+    def sum(self, values: Structure) -> Structure:
         """Sums each tensor of a structure over the replicas. Every replica receives the sums."""
         return self.strategy.run(_sum_over_replicas, args=(values,))
 
-    def local(self, value: Any) -> tf.Tensor:
+    def local(self, value: tf.Tensor) -> tf.Tensor:
         """Returns the value on the first replica of this process."""
         return self.strategy.experimental_local_results(value)[0]
 
@@ -228,7 +235,7 @@ def reporting_lost_workers(replicas: Replicas) -> Iterator[None]:
         ) from error
 
 
-def _sum_over_replicas(values: Any) -> Any:
+def _sum_over_replicas(values: Structure) -> Structure:
     """Adds structures of tensors over all replicas. Called on each replica."""
     here = tf.nest.map_structure(tf.identity, values)  # all_reduce requires tensors on the replica's device
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)

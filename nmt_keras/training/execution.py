@@ -84,6 +84,18 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
 
 
 def execution_of(config: TrainConfig, model: Seq2Seq) -> Execution:
-    """Chooses the execution of a model's training step on this machine; see ``choose_execution``."""
+    """Chooses the execution of a model's training step on this machine; see ``choose_execution``.
+
+    Raises:
+        ValueError: see ``choose_execution``, or the precision does not fit the model's dtype policy.
+    """
+    policy = model.dtype_policy.name
+    require(
+        config.precision != BFLOAT16_PRODUCTS or policy == "float32",
+        "model",
+        f"the dtype policy float32 for the precision {BFLOAT16_PRODUCTS}",
+        policy,
+        f"Build the model under float32, or train with precision {policy}.",
+    )
     gpus = len(tf.config.list_logical_devices("GPU")) * find_cluster()[0]
     return choose_execution(config.xla, gpus, config.precision, supports_cudnn=model.encoder.supports_cudnn)

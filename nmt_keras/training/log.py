@@ -25,14 +25,13 @@ class Log:
     Args:
         path: Path of the file.
         step: Step of the checkpoint.
-        validated: Step of the last validation before the checkpoint.
     """
 
-    def __init__(self, path: Path, step: int, validated: int):
+    def __init__(self, path: Path, step: int):
         found, damaged = _read_rows(path)
         if damaged:
             write_whole(path.with_name(f"damaged-{path.name}"), path.read_bytes())
-        rows = [row for row in found if row["step"] <= (validated if "valid_loss" in row else step)]
+        rows = [row for row in found if row["step"] <= step]
         write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
         self.path = path
 

@@ -12,22 +12,20 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
     """Returns the optimizer of ``config``, built, so that a checkpoint can restore its variables.
 
     The optimizer is Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler
-    2012) or plain SGD. AdamW does not decay vectors (biases and normalisation scales). If ``config.ema_decay`` is set,
-    the optimizer keeps a moving average of every weight.
+    2012) or plain SGD. AdamW does not decay vectors (biases and normalisation scales).
     """
-    ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}
     match config.optimizer:
         case "adadelta":
-            optimizer = keras.optimizers.Adadelta(config.learning_rate, rho=config.rho, epsilon=config.epsilon, **ema)
+            optimizer = keras.optimizers.Adadelta(config.learning_rate, rho=config.rho, epsilon=config.epsilon)
         case "sgd":
-            optimizer = keras.optimizers.SGD(config.learning_rate, **ema)
+            optimizer = keras.optimizers.SGD(config.learning_rate)
         case "adamw":
             optimizer = keras.optimizers.AdamW(
-                config.learning_rate, config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon, **ema
+                config.learning_rate, config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon
             )
             optimizer.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2])
         case _:
-            optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=config.epsilon, **ema)
+            optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=config.epsilon)
     optimizer.build(variables)
     return optimizer
 

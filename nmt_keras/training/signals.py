@@ -6,11 +6,8 @@ The first signal is recorded. A second one takes effect at once, except SIGHUP: 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from types import FrameType
-from typing import Self, TypeVar
-
-Result = TypeVar("Result")
+from typing import Self
 
 
 class Interrupted(KeyboardInterrupt):
@@ -21,57 +18,27 @@ class Interrupted(KeyboardInterrupt):
         self.step, self.signal_number = step, signal_number
 
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end training after a checkpoint."""
-
-
-def hangs_up() -> bool:
-    """Returns ``True`` if SIGHUP ends the process. Under nohup, the process ignores it."""
-    return signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-
-
 class StopSignals:
-    """Context that records the first of the ``STOPPING`` signals. The previous handlers then handle a second one."""
+    """Context that records the first signal that ends training. The previous handlers then handle a second one.
+
+    Under nohup, the process ignores SIGHUP.
+    """
 
     received: int | None = None
     """Number of the received signal; ``None`` if none has arrived."""
-    _interrupts = False
 
     def __enter__(self) -> Self:
-        heeded = [number for number in STOPPING if number != signal.SIGHUP or hangs_up()]
-        self._handlers = {number: signal.signal(number, self._note) for number in heeded}
+        ignores_hangup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        heeded = (signal.SIGINT, signal.SIGTERM, *[signal.SIGHUP] * (not ignores_hangup))
+        self._handlers = {number: signal.signal(number, self._record) for number in heeded}
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._restore_handlers()
-
-    def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._restore_handlers()
+    def _record(self, number: int, _frame: FrameType | None) -> None:
+        self.__exit__()
         if signal.SIGHUP in self._handlers:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.received = number
-        if self._interrupts:
-            raise _Interruption
-
-    def unless_received(self, work: Callable[[], Result]) -> Result | None:
-        """Returns the result of ``work``, or ``None`` if a signal has arrived.
-
-        A signal that arrives during ``work`` interrupts it. ``work`` must have no side effects, because it may be
-        repeated.
-        """
-        try:
-            try:
-                self._interrupts = True
-                return work() if self.received is None else None
-            finally:
-                self._interrupts = False
-        except _Interruption:
-            return None
-
-
-class _Interruption(BaseException):
-    """Raised by the signal handler to interrupt ``unless_received``."""

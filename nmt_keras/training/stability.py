@@ -10,47 +10,40 @@ UPDATES_TO_DOUBLE = 2000
 """Consecutive finite updates after which the loss scale doubles. Micikevicius et al. 2018 give no number."""
 
 
-class SkippedUpdates(tf.Module):
-    """Counters of skipped updates, incremented in the graph."""
+class Stability(tf.Module):
+    """Counts skipped updates and holds the loss scale. Both change in the graph.
 
-    def __init__(self) -> None:
-        super().__init__(name="skipped")
-        self.total = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # consecutive, including the last update
-        self.longest_row = tf.Variable(0, dtype=tf.int64, trainable=False)
+    In float16, the loss scale keeps small gradients from becoming 0 (Micikevicius et al. 2018, section 3.2). Gradients
+    are divided by the scale afterwards. The scale halves after a non-finite update, and doubles after
+    ``UPDATES_TO_DOUBLE`` consecutive finite updates. It is at least 1. For other precisions, it is always 1.
 
-    def count(self, finite: tf.Tensor, in_a_row: tf.Tensor | bool = True) -> None:
-        """Counts an update.
-
-        Args:
-            finite: [] bool. ``False`` if the update was skipped.
-            in_a_row: [] bool. If ``False``, a skipped update resets ``self.in_a_row`` to 0.
-        """
-        skipped = tf.cast(~finite, tf.int64)
-        self.total.assign_add(skipped)
-        self.in_a_row.assign(skipped * tf.cast(in_a_row, tf.int64) * (self.in_a_row + 1))
-        self.longest_row.assign(tf.maximum(self.longest_row, self.in_a_row))
-
-
-class LossScale(tf.Module):
-    """Loss scale for float16, which keeps small gradients from becoming 0 (Micikevicius et al. 2018, section 3.2).
-
-    Gradients are divided by the scale afterwards. The scale halves after a non-finite update, and doubles after
-    ``UPDATES_TO_DOUBLE`` consecutive finite updates. It is at least 1.
+    Args:
+        scales_loss: If ``True``, the loss is scaled.
     """
 
-    def __init__(self) -> None:
-        super().__init__(name="loss_scale")
-        self.value = tf.Variable(FIRST_LOSS_SCALE, dtype=tf.float32, trainable=False)
+    def __init__(self, scales_loss: bool):
+        super().__init__(name="stability")
+        self.scales_loss = scales_loss
+        self.skipped = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # consecutive, including the last update
+        self.longest_row = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.scale = tf.Variable(FIRST_LOSS_SCALE if scales_loss else 1.0, dtype=tf.float32, trainable=False)
         self.finite_updates = tf.Variable(0, dtype=tf.int64, trainable=False)  # since the last change of the scale
 
-    def adjust(self, finite: tf.Tensor) -> None:
-        """Adjusts the scale after an update.
+    def record(self, finite: tf.Tensor) -> None:
+        """Counts an update and adjusts the loss scale.
+
+        The first scale is too large by design, so skipped updates count as consecutive only at a scale of 1.
 
         Args:
             finite: [] bool. ``False`` if the update was skipped.
         """
-        updates = tf.cast(finite, tf.int64) * (self.finite_updates + 1)
-        growth = tf.where(updates == UPDATES_TO_DOUBLE, 2.0, 1.0)
-        self.value.assign(tf.maximum(1.0, self.value * tf.where(finite, growth, 0.5)))
-        self.finite_updates.assign(updates % UPDATES_TO_DOUBLE)
+        skipped = tf.cast(~finite, tf.int64)
+        self.skipped.assign_add(skipped)
+        self.in_a_row.assign(skipped * tf.cast(self.scale <= 1.0, tf.int64) * (self.in_a_row + 1))
+        self.longest_row.assign(tf.maximum(self.longest_row, self.in_a_row))
+        if self.scales_loss:
+            updates = tf.cast(finite, tf.int64) * (self.finite_updates + 1)
+            growth = tf.where(updates == UPDATES_TO_DOUBLE, 2.0, 1.0)
+            self.scale.assign(tf.maximum(1.0, self.scale * tf.where(finite, growth, 0.5)))
+            self.finite_updates.assign(updates % UPDATES_TO_DOUBLE)

@@ -7,7 +7,7 @@ the device. The host reads the counters of skipped updates only for the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -22,7 +22,10 @@ from nmt_keras.text.tokens import decoder_inputs
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
-from nmt_keras.training.stability import LossScale, SkippedUpdates
+from nmt_keras.training.stability import Stability
+
+Sides = tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]
+"""Source [B, S], target [B, T], and alignment [B, T, S] or ``None``."""
 
 
 class Metrics(NamedTuple):
@@ -74,41 +77,27 @@ class Updater:
         replicas: Replicas of the model; ``None`` for a single one.
 
     Raises:
-        ValueError: ``config.precision`` is bfloat16-products, but the model's dtype policy is not float32; or
-            ``config.minutes`` is set for several processes.
+        ValueError: ``config.precision`` does not fit the device or the model's dtype policy; see ``execution_of``.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainConfig, replicas: Replicas | None = None):
         self.model, self.config, self.replicas = model, config, replicas or Replicas()
-        self.rounds_products = config.precision == BFLOAT16_PRODUCTS
-        if self.rounds_products and model.dtype_policy.name != "float32":
-            raise ValueError(
-                f"model: expected the dtype policy float32 for the precision {BFLOAT16_PRODUCTS}, received "
-                f"{model.dtype_policy.name}. Build the model under float32, or train with precision "
-                f"{model.dtype_policy.name}."
-            )
-        if config.minutes is not None and self.replicas.several_processes:
-            raise ValueError(
-                f"TrainConfig.minutes: expected None if several workers train, received {config.minutes}. Each worker "
-                "would plan a different number of steps. Set TrainConfig.steps or TrainConfig.epochs instead."
-            )
         self.variables = list(model.trainable_variables)
+        self.uses_xla = execution_of(config, model).xla
         with self.replicas.scope():
             self.optimizer = build_optimizer(config, self.variables)
             keep_gradients_as_given(self.optimizer)
-            self.skipped = SkippedUpdates()
-            self.loss_scale = LossScale() if config.precision == "mixed_float16" else None
-        self.uses_xla = execution_of(config, model).xla
+            self.stability = Stability(scales_loss=config.precision == "mixed_float16")
 
-        def compiled(function: Callable[..., Any]) -> Any:
+        def compiled(function: Callable[..., object]) -> tf.types.experimental.PolymorphicFunction:
             return tf.function(function, jit_compile=self.uses_xla, autograph=False)
 
-        one_replica = not isinstance(self.replicas, StrategyReplicas)
-        self.shares_trace = self.uses_xla and one_replica
-        self.gradients = self.replicas.on_each(compiled(self._gradients))
-        self.add = self.replicas.on_each(compiled(_add))
-        clip_and_apply = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
-        self._clip_and_apply_on_each = self.replicas.on_each(clip_and_apply)
+        on_each = self.replicas.on_each
+        self.gradients = on_each(compiled(self._gradients))
+        self.add = on_each(compiled(_add))
+        self.clip_and_apply = on_each(
+            compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
+        )
         # XLA does not compile the whole function, because its branches would copy every weight.
         self.apply_gradients = tf.function(self._apply_gradients, autograph=False)
 
@@ -122,29 +111,29 @@ class Updater:
             rate: Learning rate.
             sampling_probability: Probability of scheduled sampling. Ignored if the configuration has none.
         """
-        sampling = self.sampling(sampling_probability)
-        sums: tuple[list[tf.Tensor], Loss] | None = None
-        for index, batch in enumerate(batches):
-            number = tf.constant(step * self.config.gradient_accumulation_steps + index)
-            found = self.gradients(self.replicas.split(batch), number, sampling, self.scale)
-            sums = found if sums is None else self.add(sums, found)
-        assert sums is not None
+        first = step * self.config.gradient_accumulation_steps
+        sums = self.gradients(*self.arguments(batches[0], first, sampling_probability))
+        for number, batch in enumerate(batches[1:], first + 1):
+            sums = self.add(sums, self.gradients(*self.arguments(batch, number, sampling_probability)))
         gradients, loss = self.replicas.sum(sums)
         loss = tf.nest.map_structure(self.replicas.local, loss)
         pairs = float(sum(batch.pairs for batch in batches))
         denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(pairs)
         return Metrics(loss, self.apply_gradients(gradients, loss.total, denominator, tf.constant(rate)))
 
-    def _gradients(
-        self,
-        batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor | None],
-        number: tf.Tensor,
-        sampling: tf.Tensor | None,
-        scale: tf.Tensor | float,
-    ) -> tuple[list[tf.Tensor], Loss]:
+    def arguments(
+        self, batch: Batch, number: int, sampling_probability: float = 0.0
+    ) -> tuple[Sides, tf.Tensor, tf.Tensor | None]:
+        """Returns the arguments of ``gradients`` for batch ``number`` of the training."""
+        samples = self.config.sampling_from > 0.0 or self.config.sampling_to > 0.0
+        sampling = tf.constant(sampling_probability) if samples else None
+        return self.replicas.split(batch), tf.constant(number), sampling
+
+    def _gradients(self, batch: Sides, number: tf.Tensor, sampling: tf.Tensor | None) -> tuple[list[tf.Tensor], Loss]:
         """Returns the dense gradients of batch ``number``, summed over the batch, and the loss."""
         source, target, alignment = batch
-        rounds = self.rounds_products and not tf.executing_eagerly()  # eager calls are for debugging
+        # eager calls are for debugging
+        rounds = self.config.precision == BFLOAT16_PRODUCTS and not tf.executing_eagerly()
         with tf.GradientTape() as tape, weights_read_once(self.model, BFLOAT16_PRODUCTS if rounds else None):
             loss = batch_loss(
                 self.model,
@@ -156,7 +145,7 @@ class Updater:
                 alignment=alignment,
                 guided_weight=self.config.guided_weight,
             )
-            scaled = loss.total if self.loss_scale is None else loss.total * scale
+            scaled = loss.total * self.stability.scale
         # The gradient is 0 for variables that do not affect the loss. An example is the target embedding without
         # ``reads_words``.
         unreached = tf.UnconnectedGradients.ZERO
@@ -164,42 +153,39 @@ class Updater:
         return [tf.convert_to_tensor(g) for g in gradients], loss
 
     def _apply_gradients(
-        self, gradients: list[Any], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor
+        self, gradients: list[tf.Tensor], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor
     ) -> tf.Tensor:
-        """Updates the weights if loss and gradients are finite. Returns the norm of the mean gradient."""
-        divisor = denominator * self.scale
+        """Changes the weights if loss and gradients are finite. Returns the norm of the mean gradient."""
+        divisor = denominator * self.stability.scale
         norm = global_norm([self.replicas.local(gradient) for gradient in gradients]) / divisor
         finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
 
         def change_weights() -> None:
             self.optimizer.learning_rate.assign(rate)
-            self._clip_and_apply_on_each(gradients, divisor, norm)
+            self.clip_and_apply(gradients, divisor, norm)
 
         tf.cond(finite, change_weights, lambda: None)
-        if self.loss_scale is None:
-            self.skipped.count(finite)
-        else:
-            # the first scale is too large by design, so skipped updates count as consecutive only at a scale of 1
-            self.skipped.count(finite, in_a_row=self.loss_scale.value <= 1.0)
-            self.loss_scale.adjust(finite)
+        self.stability.record(finite)
         return norm
 
     def _clip_and_apply(self, gradients: list[tf.Tensor], divisor: tf.Tensor, norm: tf.Tensor) -> None:
+        """Divides the summed gradients, clips them and changes the weights."""
         clipped = clip([g / divisor for g in gradients], norm, self.config.clip_norm)
         self.optimizer.apply(clipped, self.variables)
 
-    @property
-    def scale(self) -> tf.Tensor | float:
-        """Factor of the loss; 1 unless the precision is mixed_float16."""
-        return 1.0 if self.loss_scale is None else self.loss_scale.value
-
-    def sampling(self, probability: float) -> tf.Tensor | None:
-        """Returns ``probability`` as a tensor; ``None`` without scheduled sampling."""
-        if self.config.sampling_to == self.config.sampling_from == 0.0:
-            return None
-        return tf.constant(probability, tf.float32)
+    def share_trace(self, batch: Batch) -> None:
+        """Traces ``gradients`` once for batches of any shape. Does nothing without XLA, or for several replicas."""
+        one_replica = not isinstance(self.replicas, StrategyReplicas)
+        if self.uses_xla and one_replica:
+            signature = tf.nest.map_structure(_of_any_size, self.arguments(batch, 0))
+            self.gradients.get_concrete_function(*signature)
 
 
 def _add(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:
     """Returns the sums of gradients and of losses."""
     return tf.nest.map_structure(tf.add, one, other)
+
+
+def _of_any_size(tensor: tf.Tensor | None) -> tf.TensorSpec | None:
+    """Returns the signature of a tensor of any size and of its rank."""
+    return None if tensor is None else tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)

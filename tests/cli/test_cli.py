@@ -26,7 +26,7 @@ from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
 from nmt_keras import cli
-from nmt_keras.config import Recipe, SearchConfig
+from nmt_keras.config import SearchConfig
 from nmt_keras.corpus import CorpusUnavailable, split_corpus
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.corpus.sample import sample_pairs
@@ -110,40 +110,6 @@ def sides(pairs):
 # Options
 
 
-@pytest.fixture(scope="module")
-def completing(tmp_path_factory):
-    """Returns the completions that bash offers at the end of a command line."""
-    file = tmp_path_factory.mktemp("completion") / "nmt.bash"
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        cli.main(["completion", "bash"])
-    file.write_text(said.getvalue())
-    ask = 'source $0; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tyro_nmt; printf \'%s\\n\' "${COMPREPLY[@]}"'
-
-    def complete(*words):
-        done = subprocess.run(["bash", "-c", ask, file, "nmt", *words], capture_output=True, text=True, check=True)
-        assert done.stderr == ""
-        return done.stdout.split()
-
-    return complete
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("tra", ["train", "translate"]),
-        ("plot cur", ["curves"]),
-        ("train luong-l", ["luong-location", "luong-local-m", "luong-local-p"]),
-        ("recipes tut", ["tutorial"]),
-        ("train lecture-rnn --model.decoder.cel", ["--model.decoder.cell"]),
-        ("train --model.decoder.cell gru-", ["gru-reset-after", "gru-layer-norm"]),
-        ("translate runs/sample --search.beam", ["--search.beam-size"]),
-        ("serve --po", ["--port", "--poll-seconds"]),
-    ],
-)
-def test_bash_completes_commands_options_choices_and_recipes(typed, offered, completing):
-    assert completing(*typed.split()) == offered
-
-
 def test_options_change_single_fields_the_width_and_the_time_of_a_recipe():
     fields = "--model.dropout 0.3 --train.learning-rate 0.5 --minutes 5"
     base, changed = RECIPES["luong-base"], cli.parse(["train", "luong-base", *fields.split()]).chosen()
@@ -195,7 +161,6 @@ def test_the_run_gives_the_defaults_of_options_and_the_runs_of_an_ensemble_do_no
     for line in (
         ["translate", run],
         ["translate", "--json", run],
-        ["align", run, "--ensemble", other],
         ["export", "--ensemble", other, "--to", exported, run],
         ["evaluate", exported, run],
         ["evaluate", "--ensemble", other, "--json", run],
@@ -257,14 +222,14 @@ def test_given_pairs_are_aligned_in_the_pharaoh_format_or_as_json(run_folder, pa
         written_words(align_words(*one), *pair)
         for one, pair in zip(nmt_keras.load(run_folder).align(sources, targets), given, strict=True)
     ]
-    files = write(tmp_path / "es", sources), write(tmp_path / "en", targets)
-    found = answers("align", run_folder, *files)
+    file = write(tmp_path / "pairs.tsv", sources, targets)
+    found = answers("align", run_folder, file)
     assert found == [to_pharaoh(links(aligned)) for aligned in expected]
     for line, pair in zip(found, given, strict=True):
         for source, target in (map(int, link.split("-")) for link in line.split()):
             assert source < len(pair.source.split())
             assert target < len(pair.target.split())
-    for row, pair, aligned in zip(rows("align", run_folder, *files), given, expected, strict=True):
+    for row, pair, aligned in zip(rows("align", run_folder, file), given, expected, strict=True):
         assert (row["source"], row["target"]) == pair
         assert (row["source_words"], row["target_words"]) == (aligned.source, aligned.target)
         assert [tuple(link) for link in row["links"]] == links(aligned)
@@ -297,13 +262,8 @@ def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(comm
 def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
-    assert Recipe.from_json("\n".join(answers("recipes", "tutorial"))) == RECIPES["tutorial"]
-    Path("mine.yaml").write_text(
-        "\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"), "utf-8-sig"
-    )
+    Path("mine.yaml").write_text("\n".join(answers("recipes", "tutorial")).replace("tutorial", "mine"), "utf-8-sig")
     assert cli.parse(["train", "mine.yaml", "--minutes", "3"]).chosen().name == "mine"
-    listed = json.loads("\n".join(answers("recipes", "--json")))
-    assert {name: Recipe.from_json(json.dumps(fields)) for name, fields in listed.items()} == RECIPES
 
 
 def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
@@ -336,16 +296,7 @@ def test_an_error_is_one_line_and_debug_shows_its_traceback(tmp_path, fails):
         assert "Traceback" in fails(*line)
 
 
-@pytest.mark.long
-def test_tensorflow_prints_no_messages(tmp_path):
-    command = [sys.executable, "-m", "nmt_keras", "plot", "curves", str(tmp_path)]
-    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert found.returncode == 1
-    assert re.fullmatch(rf"nmt: RUN: .*{re.escape(str(tmp_path))}.*\n", found.stderr)
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["recipes", "--json"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["recipes"]])
 def test_a_closed_output_ends_a_command_quietly(arguments):
     command = [sys.executable, "-m", "nmt_keras", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -415,13 +366,12 @@ def test_two_files_become_a_run_that_is_evaluated_plotted_and_not_trained_twice(
     scores = json.loads((run / "scores.json").read_text())
 
     found = report(run, "--to", "report")
-    assert found["systems"][0]["bleu"]["value"] == pytest.approx(scores["test"]["bleu"], abs=0.01)
+    assert found["systems"][0]["bleu"]["mean"] == pytest.approx(scores["test"]["bleu"], abs=0.01)
     assert (found["title"], found["sentences"]) == ("home, test", 30)
     assert Path("report/report.md").read_text(encoding="utf-8").startswith("# home, test: 30 sentences")
-    assert json.loads(Path("report/report.json").read_text(encoding="utf-8")) == found
-    for kind, of in (("lengths", "report/report.json"), ("scores", "report/report.json"), ("curves", run)):
-        assert answers("plot", kind, of, "--to", f"{kind}.svg") == [f"{kind}.svg"]
-        assert Path(f"{kind}.svg").read_bytes().startswith(b"<?xml")
+    assert answers("plot", "curves", run, "--to", "curves.svg") == ["curves.svg"]
+    for drawn in ("curves.svg", "report/scores.svg", "report/bleu-by-length.svg"):
+        assert Path(drawn).read_bytes().startswith(b"<?xml")
 
     log = (run / "log.jsonl").read_bytes()
     cli.main(["train", "--run", str(run)])
@@ -445,7 +395,7 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(
     assert manifest["runs"] == [run_folder.name, run_folder.name]
     assert manifest["corpus"]["pairs"] == {"train": 80, "valid": 20, "test": 20}
     assert manifest["export"]["half_precision"]
-    (third,) = answers("export", run_folder, "--to", folder, "--max-to-keep", 1, "--labelled", 2)
+    (third,) = answers("export", run_folder, "--to", folder, "--max-to-keep", 2)
     assert "from es to en" in (Path(third) / "assets.extra" / "README.md").read_text("utf-8")
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
@@ -459,10 +409,9 @@ def exported(run_folder, tmp_path_factory):
     return models / "tiny" / "1"
 
 
-def test_an_exported_version_is_run_without_keras_and_what_other_commands_import(run_folder, exported, answers):
+def test_an_exported_version_is_run_without_what_other_commands_import(run_folder, exported, answers):
     unused = {
-        *("grpc", "httpx", "keras", "matplotlib", "pandas", "sacrebleu"),
-        *("sklearn", "tensorflow_serving", "tensorflow_text"),
+        *("grpc", "httpx", "matplotlib", "sacrebleu", "sklearn", "tensorflow_serving", "tensorflow_text"),
     }
     program = (
         "import sys; from nmt_keras import cli; exported, run = sys.argv[1:]; "
@@ -504,7 +453,7 @@ def test_the_server_its_client_python_and_the_command_translate_alike_by_default
 def own(pairs, tmp_path):
     """Options that evaluate ten pairs with gold links."""
     sources, targets = sides(pairs[100:110])
-    gold = write(tmp_path / "gold", ["0-0"] * 10)
+    gold = write(tmp_path / "gold", *(map(" ".join, map(str.split, side)) for side in (sources, targets)), ["0-0"] * 10)
     return ["--pairs", write(tmp_path / "own.tsv", sources, targets), "--gold", gold]
 
 
@@ -512,7 +461,7 @@ def test_runs_are_compared_on_given_pairs_and_with_gold_links(run_folder, pairs,
     other = shutil.copytree(run_folder, tmp_path / "other")
     first, second = report(run_folder, other, *own, "--worst", 0)["systems"]
     assert [first["name"], second["name"]] == ["tiny", "other"]
-    assert first["bleu"]["value"] == second["bleu"]["value"]
+    assert first["bleu"]["mean"] == second["bleu"]["mean"]
     assert (first["bleu"]["p"], second["bleu"]["p"]) == (None, 1.0)  # the same weights
     aligned = nmt_keras.load(run_folder).align(*sides(pairs[100:110]))
     linked = [
@@ -521,7 +470,7 @@ def test_runs_are_compared_on_given_pairs_and_with_gold_links(run_folder, pairs,
     hits = sum((0, 0) in each for each in linked)
     assert first["alignment"]["error_rate"] == pytest.approx(1 - 2 * hits / (sum(map(len, linked)) + 10))
     own[-1].write_text("0-0\n")
-    assert "--gold: expected 10 lines" in fails("evaluate", run_folder, *own)
+    assert "expected source words, target words and links" in fails("evaluate", run_folder, *own)
 
 
 @pytest.mark.slow
@@ -573,7 +522,7 @@ def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(
     log = Path("runs/sample/log.jsonl").read_bytes()
     cli.main(["demo"])
     assert Path("runs/sample/log.jsonl").read_bytes() == log
-    assert [version.name for version in Path("saved_models/demo").iterdir()] == ["1"]
+    assert sorted(version.name for version in Path("saved_models/demo").iterdir()) == ["1", "2"]
     with pytest.raises(SystemExit):
         cli.main(["demo", "--minutes", "7"])
-    assert re.search(r"train.minutes None -> 7.0.* --run runs/sample with .*--more-minutes", capfd.readouterr().err)
+    assert re.search(r"train.minutes None -> 7.0.* --init-from runs/sample", capfd.readouterr().err)

@@ -58,8 +58,11 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
     assert run.patience >= run.validations == 4
     rate = system.train.learning_rate
     assert made.pilot_recipe(system, 0.2 / rate) == made.run_recipe(system, 5)
-    ends = {None: 15, 1: 15, 16: 30, 31: 45, 99: 60}
-    assert {least: replace(made, pilot_updates=least).pilot_end(system) for least in ends} == ends
+    assert {updates: replace(made, updates=updates).pilot_end(system) for updates in (60, 61, 3)} == {
+        60: 15,
+        61: 16,
+        3: 1,
+    }
     without = study(tmp_path / "none", pairs, rates=(0.5,))
     assert without.run_recipe(TINY_RECIPE, 1).train.learning_rate == 0.01
 
@@ -165,7 +168,7 @@ def command(tmp_path):
         files[-1].write_text(replace(TINY_RECIPE, name=name, model=model, train=train).to_json())
     gold = tmp_path / "gold.tsv"
     gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\n", "utf-8")
-    options = "--corpus sample --updates 300 --pilot-updates 4 --rates 0.5 1 --seeds 1 2 --jobs 2"
+    options = "--corpus sample --updates 300 --rates 0.5 1 --seeds 1 2 --jobs 2"
     return ["compare", *map(str, files), *options.split(), "--to", str(tmp_path / "out"), "--gold", str(gold)]
 
 
@@ -239,7 +242,6 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
 
     refusals = {
         ("--updates", "301"): "train.steps",
-        ("--pilot-updates", "200"): "pilot_updates: expected 150",
         ("--rates", "0.5", "2"): "rates: expected factors for the learning rates [0.01, 0.02]",
     }
     for options, message in refusals.items():

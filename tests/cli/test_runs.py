@@ -1,4 +1,4 @@
-"""Training commands: prepared corpora, held-out files, languages, alignments, averaging and the lock."""
+"""Training commands: prepared corpora, held-out files, languages, alignments and the lock."""
 
 import json
 import re
@@ -8,19 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import tensorflow as tf
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.sample import SAMPLE_NAME
-from nmt_keras.files import sole_writer
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
-from nmt_keras.runs.origin import write_origin
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
@@ -71,44 +65,15 @@ def train(run, corpus):
     run.train(corpus, lambda _: None, lambda *_: None)
 
 
-# Averaging
+# The list of runs
 
 
 @pytest.fixture(scope="module")
 def run(pairs, tmp_path_factory):
-    """A run with the checkpoints of steps 2 and 4."""
-    folder = tmp_path_factory.mktemp("averaging") / "run"
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
     train(Run(folder, RECIPE), SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:]))
-    write_origin(folder, CorpusOptions((SAMPLE_NAME,)))
     return folder
-
-
-def test_the_mean_of_checkpoints_becomes_a_finished_run(run, parts, tmp_path, nmt):
-    made = tmp_path / "mean"
-    assert nmt(f"average {run} --to {made}").out == f"{made}\n"
-    mean = Run(made).translator()
-    kept = [tf.train.load_checkpoint(str(run / "checkpoints" / "last" / f"ckpt-{step}")) for step in (2, 4)]
-    changed = False
-    for number, variable in enumerate(mean.model.variables):
-        one, other = (each.get_tensor(f"weights/all/{number}/.ATTRIBUTES/VARIABLE_VALUE") for each in kept)
-        np.testing.assert_allclose(variable, (one + other) / 2, rtol=1e-5, atol=1e-7)
-        changed |= bool(np.any(variable != other))
-    assert changed
-    assert len(mean.translate(["Estoy en la cocina."])) == 1
-    for name in ("corpus.json", "origin.json"):
-        assert (made / name).read_bytes() == (run / name).read_bytes()
-    Run(made).train(parts, pytest.fail, lambda *_: pytest.fail("an update was made"))
-
-
-def test_averaging_refuses_too_many_checkpoints_and_a_folder_that_holds_a_run(run, tmp_path, fails):
-    assert "count: expected 1 to 2" in fails(f"average {run} --checkpoints 3 --to {tmp_path / 'mean'}")
-    assert not (tmp_path / "mean" / "recipe.json").exists()
-    assert "expected a new run directory" in fails(f"average {run} --to {run}")
-    with sole_writer(tmp_path / "trained"):
-        assert "nother process" in fails(f"average {run} --to {tmp_path / 'trained'}")
-
-
-# The list of runs
 
 
 def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, fails):

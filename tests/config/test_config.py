@@ -106,7 +106,6 @@ WRONG = [
     (TrainConfig, {"label_smoothing": -0.1}, "label_smoothing"),
     (TrainConfig, {"batch_tokens": 39}, "batch_tokens"),
     (TrainConfig, {"gradient_accumulation_steps": 0}, "gradient_accumulation_steps"),
-    (TrainConfig, {"ema_decay": 1.0}, "ema_decay"),
     (TrainConfig, {"weight_decay": -0.1}, "weight_decay"),
     (TrainConfig, {"plateau_factor": 1.0}, "plateau_factor"),
     (TrainConfig, {"precision": "half"}, "precision"),

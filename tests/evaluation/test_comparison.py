@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
-from nmt_keras.evaluation.comparison import compare, from_json, to_json, to_markdown, write_report
+from nmt_keras.evaluation.comparison import compare, to_json, to_markdown, write_report
 from nmt_keras.evaluation.metrics import AlignmentError
 from nmt_keras.evaluation.report import Report
 from nmt_keras.translation.records import Translation
@@ -49,8 +49,8 @@ def comparison():
 
 def test_every_system_has_its_scores_and_the_first_is_the_baseline(comparison):
     right, wrong = comparison.systems
-    assert right.bleu.value == pytest.approx(100)
-    assert wrong.bleu.value < 100
+    assert right.bleu.mean == pytest.approx(100)
+    assert wrong.bleu.mean < 100
     assert right.bleu.p is right.chrf.p is None
     assert 0 < wrong.bleu.p <= 1
     assert (right.search, wrong.search) == ("greedy", "beam 5")
@@ -60,7 +60,7 @@ def test_every_system_has_its_scores_and_the_first_is_the_baseline(comparison):
 def test_sentences_are_scored_by_the_length_of_their_source(comparison):
     short, long = comparison.by_length
     assert [(each.label, each.sentences) for each in comparison.by_length] == [("1-5", 3), ("6-10", 1)]
-    assert short.bleu["wrong"].value < long.bleu["wrong"].value == pytest.approx(100)
+    assert short.bleu["wrong"].mean < long.bleu["wrong"].mean == pytest.approx(100)
     assert comparison.length_unit == "words"
 
 
@@ -71,15 +71,10 @@ def test_the_worst_sentences_come_first_with_all_translations(comparison):
     assert worst.chrf == {"right": pytest.approx(100), "wrong": pytest.approx(0)}
 
 
-def test_a_comparison_is_read_back_as_it_was_written(comparison):
-    assert from_json(to_json(comparison)) == comparison
-    assert json.loads(to_json(comparison))["systems"][1]["alignment"]["error_rate"] == 0.25
-
-
-@pytest.mark.parametrize("text", ["{}", "no json", '{"systems": 3}'])
-def test_a_file_that_is_not_a_report_is_named(text):
-    with pytest.raises(ValueError, match=r"runs/report\.json"):
-        from_json(text, "runs/report.json")
+def test_json_has_the_fields_of_the_comparison(comparison):
+    found = json.loads(to_json(comparison))
+    assert found["systems"][1]["alignment"]["error_rate"] == 0.25
+    assert found["systems"][1]["bleu"]["mean"] == comparison.systems[1].bleu.mean
 
 
 def test_markdown_has_a_row_for_every_system_and_no_sentence_breaks_a_table(comparison):
@@ -94,6 +89,6 @@ def test_markdown_has_a_row_for_every_system_and_no_sentence_breaks_a_table(comp
 def test_a_report_is_a_folder_of_text_and_pictures(comparison, tmp_path):
     written = write_report(comparison, report(WRONG), tmp_path / "new" / "report")
     names = ["bleu-by-length", "scores", "worst-alignments"]
-    expected = {"report.md", "report.json", *(f"{name}{suffix}" for name in names for suffix in (".svg", ".png"))}
+    expected = {"report.md", *(f"{name}.svg" for name in names)}
     assert {file.name for file in written.parent.iterdir()} == expected
     assert set(re.findall(r"^!\[[^]]+ [^]]+\]\((.+)\.svg\)$", written.read_text("utf-8"), re.MULTILINE)) == set(names)

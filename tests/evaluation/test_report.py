@@ -7,6 +7,7 @@ import pytest
 
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.alignments import GoldLinks
+from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.report import Report, evaluate, gold_error, read_scores, write_score
 from nmt_keras.translation.records import AlignedPair, Checkpoint, Translation
 from nmt_keras.translation.translator import Translator
@@ -98,10 +99,10 @@ class Diagonal(Phrasebook):
 
 
 def test_the_alignment_error_is_counted_in_the_words_of_the_reference():
-    pairs = [Pair("la casa azul", "the blue house")]
-    gold = [GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))]
+    links = GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))
+    gold = [GoldPair("la casa azul", "the blue house", links)]
     # of the links 0-0, 1-1, 2-2, one is sure and two are possible: 1 - (1 + 2) / (3 + 1)
-    assert gold_error(Diagonal(pairs), pairs, gold).error_rate == pytest.approx(1 / 4)
+    assert gold_error(Diagonal([]), gold).error_rate == pytest.approx(1 / 4)
 
 
 def test_a_missing_file_has_no_scores_and_a_damaged_one_is_refused(tmp_path):

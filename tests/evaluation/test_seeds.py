@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
 
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.evaluation.gold import read_gold
-from nmt_keras.evaluation.metrics import bleu, bootstrap, compare_runs
+from nmt_keras.evaluation.metrics import bleu, compare_runs
 from nmt_keras.evaluation.seeds import RunResult, run_figures, summarise, to_markdown
 from nmt_keras.translation.word_alignment import align_words, links
 
@@ -47,16 +49,16 @@ def test_with_three_runs_p_is_that_of_welch_s_test_over_the_runs():
     assert (same.low, same.high, same.p) == (same.mean, same.mean, 1.0)
 
 
-def test_one_run_per_system_is_the_paired_bootstrap_on_both_sides():
+def test_one_run_per_system_is_sacrebleu_s_paired_bootstrap_on_both_sides():
     systems = {"a": worse(0.45, 1), "b": worse(0.22, 2)}
     here = compare_runs({name: [run] for name, run in systems.items()}, REFERENCES)
-    there = bootstrap(systems, REFERENCES)
-    for metric in ("bleu", "chrf"):
-        one, other = getattr(here, metric)["b"], getattr(there, metric)["b"]
+    _, there = PairedTest(list(systems.items()), {"BLEU": BLEU(), "chrF": CHRF()}, [REFERENCES], "bs", 1000)()
+    for metric, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
+        one, other = getattr(here, metric)["b"], there[name][1]
         assert one.deviation is None
-        assert one.mean == pytest.approx(other.value)
-        assert [one.low, one.high] == pytest.approx([other.low, other.high], abs=1.0)  # different samples
-        assert one.p == pytest.approx(2 * other.p, abs=0.03)
+        assert one.mean == pytest.approx(other.score)
+        assert [one.low, one.high] == pytest.approx([other.mean - other.ci, other.mean + other.ci], abs=1.0)
+        assert one.p == pytest.approx(2 * other.p_value, abs=0.03)
 
 
 def test_each_system_is_compared_with_the_one_before():

@@ -19,7 +19,7 @@ from nmt_keras.config import (
 )
 from nmt_keras.export import BEAM_SIZE, CONTRACT, export, load_exported, versions
 from nmt_keras.export.fresh_process import ask
-from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, arrays, checks, named
+from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, checks, named
 from nmt_keras.export.warmup import LARGE
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import fit_tokenizer
@@ -98,6 +98,15 @@ def encoded(sentences):
 def raw(sentences):
     """Returns the bytes of a feed as a tensor."""
     return tf.constant(encoded(sentences), tf.string)
+
+
+def arrays(signature, reply):
+    """Returns the outputs of a reply as arrays with their original types and shapes."""
+    found = {}
+    for name, output in CONTRACT[signature].outputs.items():
+        values, dtype = reply["outputs"][name], object if output.dtype == "string" else output.dtype
+        found[name] = np.array(values["values"], dtype).reshape(values["shape"])
+    return found
 
 
 def expect_equal(outputs, record):

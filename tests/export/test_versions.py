@@ -168,11 +168,11 @@ def test_wrong_micro_batching_options_are_refused(field, value):
 # Old versions
 
 
-def test_the_newest_and_the_labelled_versions_are_kept_and_so_is_what_is_no_version(tmp_path):
+def test_the_newest_versions_are_kept_and_so_is_what_is_no_version(tmp_path):
     make_versions(tmp_path, "1", "2", "9", "10", "11", "notes", "-1", "1.5")
     (tmp_path / "0").touch()
-    prune(tmp_path, max_to_keep=2, labelled=[2])
-    assert children(tmp_path) == sorted(["2", "10", "11", "notes", "-1", "1.5", "0"])
+    prune(tmp_path, max_to_keep=2)
+    assert children(tmp_path) == sorted(["10", "11", "notes", "-1", "1.5", "0"])
 
 
 def test_leftovers_of_deletions_go_and_those_of_exports_if_they_have_not_changed_for_an_hour(tmp_path):
@@ -198,5 +198,5 @@ def test_an_export_deletes_old_versions_on_request(translator, folder):
     make_versions(folder, "1", "2", "3")
     export(translator, folder)
     assert children(folder) == ["1", "2", "3", "4"]
-    export(translator, folder, max_to_keep=1, labelled=[3])
-    assert children(folder) == ["3", "5"]
+    export(translator, folder, max_to_keep=1)
+    assert children(folder) == ["5"]

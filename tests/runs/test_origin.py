@@ -34,11 +34,10 @@ def test_another_training_time_of_a_trained_run_is_answered_with_more_training(t
         return replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **fields))
 
     write_recipe(tmp_path, recipe(steps=20))
-    (tmp_path / "checkpoints" / "last").mkdir(parents=True)
-    (tmp_path / "checkpoints" / "last" / "checkpoint").touch()
+    (tmp_path / "checkpoints" / "last" / "ckpt-20").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"train\.steps 20 -> ") as error:
         settle_recipe(tmp_path, recipe(**time))
-    assert with_options(str(error.value)).endswith(f"nmt train --run {tmp_path} with --more-epochs or --more-minutes.")
+    assert with_options(str(error.value)).endswith(f"train a new run with --init-from {tmp_path}.")
     with pytest.raises(ValueError, match=f"or remove {tmp_path}"):
         settle_recipe(tmp_path, recipe(**time, seed=7))
 

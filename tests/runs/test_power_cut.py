@@ -1,5 +1,6 @@
 """Power cuts: whenever the power fails, a reader finds the old content or the whole new content."""
 
+import json
 import threading
 from dataclasses import replace
 
@@ -14,12 +15,10 @@ from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
 from nmt_keras.evaluation.report import Report, read_scores, write_score
 from nmt_keras.export.versions import prune, publish, versions
-from nmt_keras.runs import Run
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import load_tokenizer
-from nmt_keras.training import Checkpoints, Updater, read_log
-from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
-from nmt_keras.training.checkpoints import VALUE
+from nmt_keras.training import Checkpoints, Progress, Updater, checkpoints_in, read_log
+from nmt_keras.training.checkpoints import STATE, VALUE, is_whole
 from nmt_keras.training.log import Log
 from nmt_keras.translation.records import Checkpoint
 
@@ -72,7 +71,7 @@ def test_a_recipe_is_the_old_or_the_new_one(folder, old):
 
 def test_a_row_of_the_log_is_whole_or_missing(folder):
     path = folder / "log.jsonl"
-    log, rows = Log(path, 0, 0), [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
+    log, rows = Log(path, 0), [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
     log.append(rows[0])
     assert_old_or_new(folder, lambda: log.append(rows[1]), lambda at: read_log(at / "log.jsonl"), rows[:1], rows)
 
@@ -91,32 +90,44 @@ def test_scores_are_the_old_or_the_new_ones(folder):
 
 @pytest.fixture
 def checkpoints(folder):
-    """The checkpoints of a new run. Its log exists and is empty."""
-    (folder / "log.jsonl").touch()
+    """The checkpoints of a new run."""
     return Checkpoints(folder / "checkpoints", Updater(Bigram(), config(max_to_keep=2)))
 
 
 def _read_newest(folder, name):
-    """Returns a variable of the newest checkpoint, or 0 without a checkpoint."""
-    mend_record(folder)
-    path = newest(folder)
-    if path is None:
+    """Returns a field of the progress in the newest checkpoint, or 0 without a checkpoint."""
+    found = checkpoints_in(folder)
+    assert all(map(is_whole, found))
+    if not found:
         return 0
-    assert is_whole(path)
-    return int(tf.train.load_checkpoint(str(path)).get_tensor(f"progress/{name}{VALUE}"))
+    record = json.loads(tf.train.load_checkpoint(str(found[-1] / STATE)).get_tensor(f"record{VALUE}"))
+    return record["progress"][name]
 
 
 @pytest.mark.parametrize("name", ["last", "best"])
 @pytest.mark.parametrize("earlier", [0, 1, 2])
 def test_the_newest_checkpoint_is_the_old_or_the_new_one_and_whole(folder, checkpoints, name, earlier):
-    def save():
-        checkpoints.progress.step.assign_add(1)
-        checkpoints.save(name)
+    for step in range(1, earlier + 1):
+        checkpoints.save(name, Progress(step=step))
 
-    for _ in range(earlier):
-        save()
+    def save():
+        checkpoints.save(name, Progress(step=earlier + 1))
 
     assert_old_or_new(folder, save, lambda at: _read_newest(at / "checkpoints" / name, "step"), earlier, earlier + 1)
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, checkpoints, name):
+    def read(at):
+        return _read_newest(at / "checkpoints" / name, "validations")
+
+    checkpoints.save(name, Progress(step=5, validations=1))
+    for number in (2, 3):
+        progress = Progress(step=5, validations=number)
+        into = folder.parent / f"cuts {number}"
+        assert_old_or_new(folder, lambda p=progress: checkpoints.save(name, p), read, number - 1, number, into)
+    names = [path.name for path in checkpoints_in(folder / "checkpoints" / name)]
+    assert names == ["ckpt-5.1", "ckpt-5.2"][-{"last": 2, "best": 1}[name] :]
 
 
 def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
@@ -175,23 +186,6 @@ def test_a_deleted_version_is_whole_or_gone(folder):
 
     both = read(folder)
     assert_old_or_new(folder, lambda: prune(folder, 1), read, both, {2: both[2]})
-
-
-def test_an_averaged_run_is_missing_or_whole(run_folder, folder):
-    made = folder / "mean"
-    whole = {}
-
-    def work():
-        Run(run_folder).average(1, made)
-        whole.update(files_below(made))
-
-    cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
-    assert any(cut.done for cut in cuts)
-    for cut in cuts:
-        found = files_below(cut.folder / "mean")
-        found.pop("lock", None)  # the next process takes it over
-        if cut.done or "recipe.json" in found:
-            assert found == whole
 
 
 # Several writers, and their leftovers

@@ -23,7 +23,16 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
-from nmt_keras.training import Checkpoints, Interrupted, Updater, load_weights, read_log
+from nmt_keras.training import (
+    Checkpoints,
+    Interrupted,
+    Progress,
+    Updater,
+    checkpoints_in,
+    is_finished,
+    load_weights,
+    read_log,
+)
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 
@@ -170,8 +179,8 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
 # Refusals
 
 
-def damage(folder, step):
-    (path,) = (folder / "checkpoints" / "last").glob(f"ckpt-{step}.data*")
+def damage(folder, step, name="last"):
+    (path,) = (folder / "checkpoints" / name / f"ckpt-{step}").glob("*.data*")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -188,80 +197,53 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
     assert "resuming at step 5 of 20" in again.reports
     last = Trained(batches, stopped, at={8: interrupt}).until_stopped(previous=True)
     assert "set aside" not in last.reports[0]
-    kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
-    assert kept == {"ckpt-5", "ckpt-8"}
+    assert [path.name for path in checkpoints_in(stopped / "checkpoints" / "last")] == ["ckpt-5", "ckpt-8"]
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
-def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_is_whole(batches, stopped, lose):
-    last = stopped / "checkpoints" / "last"
-    lose(last / "checkpoint")
+def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
+    damage(stopped, 5)
     damage(stopped, 9)
-    again = Trained(batches, stopped, at={7: interrupt}).until_stopped()
-    assert again.reports[0].endswith("ckpt-5")
-    assert again.steps == [6, 7]
-    assert Trained(batches, stopped)().steps[0] == 8
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint") as refusal:
+        Trained(batches, stopped)(previous=True)
+    assert "RunOptions.previous" not in str(refusal.value)
 
 
-def _lone_damaged_checkpoint(folder):
-    last = folder / "checkpoints" / "last"
-    last.mkdir(parents=True)
-    for suffix in ("index", "data-00000-of-00001"):
-        (last / f"ckpt-9000.{suffix}").write_text("damaged")
-    return last
-
-
-def _leave_a_row(folder):
-    (folder / "log.jsonl").write_text(json.dumps({"step": 9000}) + "\n")
-
-
-def _leave_a_best(folder):
-    (folder / "log.jsonl").touch()
-    (folder / "checkpoints" / "best").mkdir()
-    (folder / "checkpoints" / "best" / "ckpt-9000.data-00000-of-00001").touch()
-
-
-@pytest.mark.parametrize("leave", [_leave_a_row, _leave_a_best, lambda _: None], ids=["row", "best", "no log"])
-def test_a_lone_damaged_checkpoint_of_a_trained_run_is_refused(batches, tmp_path, leave):
-    last = _lone_damaged_checkpoint(tmp_path)
-    leave(tmp_path)
-    with pytest.raises(ValueError, match=r"last/checkpoint: .*ckpt-9000.*Restore"):
-        Trained(batches, tmp_path)()
-    assert (last / "ckpt-9000.index").read_text() == "damaged"
+def test_a_checkpoint_that_a_killed_process_left_incomplete_is_ignored_and_removed(batches, stopped):
+    last = stopped / "checkpoints" / "last"
+    (last / "ckpt-12.partial").mkdir()
+    (last / "ckpt-12.partial" / "state.index").write_text("half")
+    assert not is_finished(stopped)
+    again = Trained(batches, stopped, at={11: interrupt}).until_stopped()
+    assert again.steps == [10, 11]
+    assert {path.name for path in last.iterdir()} == {"ckpt-10", "ckpt-11"}
 
 
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, monkeypatch, name):
     saved = Checkpoints(tmp_path, Updater(Bigram(), config(max_to_keep=2)))
 
-    def save(step):
-        saved.progress.step.assign(step)
-        saved.save(name)
-
     def present():
-        return {path.stem for path in (tmp_path / name).glob("ckpt-*.index")}
+        return [path.name for path in checkpoints_in(tmp_path / name)]
 
     for step in (1, 2):
-        save(step)
+        saved.save(name, Progress(step=step))
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", lambda *_, **__: kill())
+        patch.setattr("nmt_keras.training.checkpoints._remove", lambda _: kill())
         with pytest.raises(Killed):
-            save(3)  # killed between recording and removal
+            saved.save(name, Progress(step=3))  # killed before the removal
     with monkeypatch.context() as patch:
-        patch.setattr("nmt_keras.training.checkpoints.record_newest", lambda *_: kill())
+        patch.setattr(os, "rename", lambda *_: kill())
         with pytest.raises(Killed):
-            save(6)  # killed between writing and recording
-    kept = {"last": 2, "best": 1}[name]
-    save(5)
-    assert present() == {"ckpt-6", *["ckpt-3", "ckpt-5"][-kept:]}  # ckpt-6 stays until training passes step 6
-    save(7)
-    assert present() == set(["ckpt-5", "ckpt-7"][-kept:])
+            saved.save(name, Progress(step=6))  # killed before the checkpoint has its name
+    assert present()[-1] == "ckpt-3"
+    saved.save(name, Progress(step=5))
+    assert present() == ["ckpt-3", "ckpt-5"][-{"last": 2, "best": 1}[name] :]
+    assert len(list((tmp_path / name).iterdir())) == len(present())
 
 
 def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches, stopped):
-    best = stopped / "checkpoints" / "best"
-    for data in best.glob("ckpt-5.data-*"):
-        data.unlink()
+    (data,) = (stopped / "checkpoints" / "best" / "ckpt-5").glob("*.data-*")
+    data.unlink()
     with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--previous"):
         load_weights(Bigram(), stopped / "checkpoints")
     again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the loss of the lost checkpoint was 3
@@ -269,15 +251,6 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
         again(previous=True)
     assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
     assert load_weights(Bigram(), stopped / "checkpoints").step == 10
-
-
-@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
-def test_a_run_of_which_neither_record_nor_checkpoint_is_whole_does_not_begin_anew(batches, stopped, lose):
-    lose(stopped / "checkpoints" / "last" / "checkpoint")
-    damage(stopped, 5)
-    damage(stopped, 9)
-    with pytest.raises(ValueError, match=r"last/checkpoint: .*ckpt-5, ckpt-9"):
-        Trained(batches, stopped)()
 
 
 def test_a_checkpoint_of_other_shapes_is_refused_with_each_of_them(batches, stopped):
@@ -311,7 +284,7 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     last = tmp_path / "checkpoints" / "last"
-    assert {path.name.split(".")[0] for path in last.iterdir()} == {"checkpoint", "ckpt-5"}
+    assert [path.name for path in last.iterdir()] == ["ckpt-5"]
     assert Trained(batches, tmp_path, settings)().steps[0] == 6
 
 

@@ -1,14 +1,14 @@
-"""Gradient accumulation, moving averages, means of checkpoints, plateaus and precision."""
+"""Gradient accumulation, plateaus and precision."""
 
 import keras
 import numpy as np
 import pytest
-from bigram import STEPS, Bigram, Run, V, config
+from bigram import Bigram, Run, V, config
 from tiny import TINY_MODEL
 
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training import Updater, average_weights, load_weights, read_log
+from nmt_keras.training import Updater, read_log
 from nmt_keras.training.stability import FIRST_LOSS_SCALE
 
 PAD, END = 0, 3
@@ -56,53 +56,6 @@ def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
     assert ratios[1] != pytest.approx(2.0, abs=1e-6)
 
 
-# Moving averages
-
-
-def test_the_average_is_of_the_weights_after_each_update_and_what_is_validated_and_kept(batches, tmp_path):
-    decay, seen, validated = 0.7, [], []
-    run = Run(batches, tmp_path, config(ema_decay=decay, steps=6, validations=1, checkpoint_every=6))
-
-    def note():
-        seen.append(run.model.get_weights())
-
-    run.at = dict.fromkeys(range(1, 7), note)
-    run.validate = lambda: validated.append(run.model.get_weights()) or {"valid_loss": 1.0}
-    run()
-    average = seen[0]
-    for weights in seen[1:]:
-        average = [decay * old + (1.0 - decay) * new for old, new in zip(average, weights, strict=True)]
-    best = Bigram()
-    load_weights(best, tmp_path / "checkpoints")
-    for wanted, found, kept, last, now in zip(
-        average, validated[0], best.get_weights(), seen[-1], run.model.get_weights(), strict=True
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
-        np.testing.assert_array_equal(kept, found)
-        np.testing.assert_array_equal(now, last)
-        assert np.abs(found - last).max() > 1e-4
-
-
-# Means of checkpoints
-
-
-def test_the_mean_of_the_last_checkpoints(batches, tmp_path):
-    run = Run(batches, tmp_path, config(max_to_keep=3, checkpoint_every=4))
-    seen = {}
-    run.at = {step: lambda step=step: seen.update({step: run.model.get_weights()}) for step in range(1, STEPS + 1)}
-    run()  # writes checkpoints of steps 4, 5, 8, 10, 12, 15, 16 and 20
-    model = Bigram()
-    assert average_weights(model, tmp_path / "checkpoints", 3) == [15, 16, 20]
-    for number, found in enumerate(model.get_weights()):
-        np.testing.assert_allclose(found, np.mean([seen[step][number] for step in (15, 16, 20)], axis=0), rtol=1e-6)
-    assert average_weights(model, tmp_path / "checkpoints", 1) == [20]
-    np.testing.assert_array_equal(model.get_weights()[0], seen[20][0])
-    with pytest.raises(ValueError, match=r"^count: expected 1 to 3, .* received 4"):
-        average_weights(model, tmp_path / "checkpoints", 4)
-    with pytest.raises(ValueError, match="embedding: "):
-        average_weights(Bigram(units=5), tmp_path / "checkpoints", 2)
-
-
 # Plateaus
 
 
@@ -131,9 +84,9 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
     assert f"mixed_{model.encoder.compute_dtype}" == precision
     assert losses[-1] < 0.9 * losses[0]
     assert all(np.isfinite(losses))
-    assert int(updater.skipped.total) == 0
+    assert int(updater.stability.skipped) == 0
     if precision == "mixed_float16":
-        assert float(updater.loss_scale.value) == FIRST_LOSS_SCALE
+        assert float(updater.stability.scale) == FIRST_LOSS_SCALE
 
 
 @pytest.mark.long
@@ -144,9 +97,9 @@ def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_cou
     )
     source = np.tile(np.array([[5, 6, END], [7, END, PAD]], np.int32), (64, 1))  # the loss is a sum over sentences
     losses = [float(updater.update([Batch(source, source, 128)], step, 0.05).loss.cross_entropy) for step in range(16)]
-    assert 0 < int(updater.skipped.total) < 12
-    assert float(updater.loss_scale.value) < FIRST_LOSS_SCALE
-    assert int(updater.skipped.longest_row) == 0
+    assert 0 < int(updater.stability.skipped) < 12
+    assert float(updater.stability.scale) < FIRST_LOSS_SCALE
+    assert int(updater.stability.longest_row) == 0
     assert losses[-1] < losses[0]
 
 
@@ -154,5 +107,5 @@ def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_a
     dtype_policy("mixed_bfloat16")
     model = build_model(TINY_MODEL, V, V)
     Updater(model, config(precision="mixed_bfloat16"))
-    with pytest.raises(ValueError, match=r"policy float32 .* received mixed_bfloat16"):
+    with pytest.raises(ValueError, match=r"policy float32 .* received 'mixed_bfloat16'"):
         Updater(model, config(precision="bfloat16-products", xla=True))

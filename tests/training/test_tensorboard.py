@@ -1,4 +1,4 @@
-"""The TensorBoard callback: all numbers of the log, translations with references, and alignments as pictures."""
+"""Callbacks for TensorBoard: all numbers of the log, and profiles."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.runs import Run
 from nmt_keras.training import describe, read_log
-from nmt_keras.training.tensorboard import FIRST_PROFILED, ProfilerCallback, TensorBoardCallback
+from nmt_keras.training.tensorboard import FIRST_PROFILED, ProfilerCallback
 
 
 def written(folder):
@@ -24,22 +24,6 @@ def written(folder):
                 plugin = value.metadata.plugin_data.plugin_name
                 found[event.step, value.tag] = (plugin, tf.make_ndarray(value.tensor))
     return found
-
-
-def test_a_validation_shows_sentences_with_their_references_translations_and_alignments(translator, pairs, tmp_path):
-    TensorBoardCallback(tmp_path, translator, pairs[:2]).on_log({"step": 9, "epoch": 1, "valid_loss": 2.0})
-    found = written(tmp_path)
-    translations = translator.translate([pair.source for pair in pairs[:2]])
-    for number, (pair, translation) in enumerate(zip(pairs[:2], translations, strict=True)):
-        plugin, cells = found[9, f"translation/{number}"]
-        assert plugin == "text"
-        assert [cell.decode() for cell in cells[1]] == [pair.source, pair.target, translation.text]
-        plugin, (width, height, png) = found[9, f"alignment/{number}"]
-        assert plugin == "images"
-        picture = tf.io.decode_png(png)
-        assert picture.shape[:2] == (int(height), int(width))
-    assert float(found[9, "validation/valid_loss"][1]) == 2.0
-    assert len(found) == 5
 
 
 @pytest.mark.parametrize("updates", [2, 100])
@@ -66,7 +50,6 @@ def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, 
         part = "validation" if "valid_loss" in row else "training"
         for name in row.keys() - {"step", "epoch"}:
             assert float(found[row["step"], f"{part}/{name}"][1]) == pytest.approx(row[name], rel=1e-6)
-    assert (12, "alignment/3") in found
     assert list((tmp_path / "run" / "tensorboard").rglob("*.xplane.pb"))
 
 

@@ -69,7 +69,6 @@ settings = config(
     xla=False,
     checkpoint_every=4,
     clip_norm=0.5,
-    ema_decay=0.9,
     decay="plateau",
 )
 updater = Updater(model, settings, StrategyReplicas(strategy) if strategy else None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_MODEL, TINY_TEXT, randomise
+from tiny import TINY_MODEL, TINY_TEXT, randomise, save_weights
 
 import nmt_keras
 from nmt_keras.config import PAD, UNK, AttentionConfig, DecoderConfig, ModelConfig, Recipe, SearchConfig
@@ -17,7 +17,6 @@ from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.text import Codec, Tokens, fit_tokenizer
-from nmt_keras.training import save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.unknown_words import MAX_COPIED_BYTES, UnknownWords, load_lexicon
 

@@ -1,12 +1,11 @@
-"""More training: a finished run continues, and a run starts with the weights of another run."""
+"""Fine-tuning: a run starts with the weights of another run."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bigram import STEPS, Killed, checkpoint_state, config, kill, random_batches
-from bigram import Run as Trained
+from bigram import Killed
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
@@ -14,63 +13,9 @@ from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
-from nmt_keras.training import is_finished, read_log
-from nmt_keras.training.schedules import learning_rate
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
-
-
-@pytest.fixture(scope="module")
-def batches():
-    return random_batches()
-
-
-# Continued runs
-
-
-def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp_path):
-    """The cosine decay is stretched. It has almost reached 0 at the last step, so the rate rises again."""
-    settings = config(log_every=1)
-    Trained(batches, tmp_path, settings)()
-    assert is_finished(tmp_path)
-    more = Trained(batches, tmp_path, settings)(more_epochs=2.0)
-    total = STEPS + 2 * len(batches)
-    assert more.shown == [(step, total) for step in range(STEPS + 1, total + 1)]
-    rates = {row["step"]: row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row}
-    for step in range(1, total + 1):
-        length = STEPS if step <= STEPS else total
-        assert rates[step] == pytest.approx(learning_rate(settings, step - 1, length), rel=1e-5)
-    assert rates[STEPS + 1] > rates[STEPS]
-    assert is_finished(tmp_path)
-    assert Trained(batches, tmp_path, settings)().shown == []
-
-
-def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
-    settings = config(patience=1)
-    early = Trained(batches, tmp_path, settings, losses=(1.0, 2.0))()
-    assert early.steps[-1] < STEPS
-    more = Trained(batches, tmp_path, settings, losses=(0.5,))(more_epochs=1.0)
-    assert len(more.steps) == len(batches)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("place", [1, 4], ids=["before a checkpoint", "after one"])
-def test_a_continued_run_that_is_killed_ends_with_the_weights_of_one_that_was_not(place, batches, tmp_path):
-    """The same command resumes the training and does not extend it again."""
-    settings = config(checkpoint_every=2)
-    for name in ("whole", "killed"):
-        Trained(batches, tmp_path / name, settings)()
-    Trained(batches, tmp_path / "whole", settings)(more_epochs=1.0)
-    Trained(batches, tmp_path / "killed", settings, at={STEPS + place: kill}).until_stopped(more_epochs=1.0)
-    Trained(batches, tmp_path / "killed", settings)(more_epochs=1.0)
-    found, wanted = (checkpoint_state(tmp_path / name) for name in ("killed", "whole"))
-    assert found.keys() == wanted.keys()
-    for name, value in found.items():
-        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
-
-
-# Fine-tuning
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +80,7 @@ def test_a_fine_tuned_run_resumes_exactly(tuned_from, fine_tune, tmp_path):
 
 
 @pytest.mark.long
-def test_commands_continue_and_fine_tune_runs(pairs, tmp_path, monkeypatch, capsys):
+def test_the_command_fine_tunes_a_run(pairs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(RECIPES, "tiny", RECIPE)
 
@@ -151,9 +96,7 @@ def test_commands_continue_and_fine_tune_runs(pairs, tmp_path, monkeypatch, caps
     for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
         Path(name).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in some), "utf-8")
     files = "--corpus a.tsv --valid valid.tsv"
-    assert "--run: " in fails(f"train tiny {files} --run a --more-epochs 1")
     nmt(f"train tiny {files} --run a")
-    assert "training for 9 steps" in nmt("train --run a --more-epochs 1")  # one epoch of 80 pairs has 5 batches of 16
     assert "trained for" not in nmt("train --run a")
     nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
     assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
