@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 
+from nmt_keras.layers.base import Nest
 from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 
 
@@ -18,7 +18,7 @@ def average(steps: Sequence[StepFunction]) -> StepFunction:
     probabilities, float32.
     """
 
-    def step(ids: tf.Tensor, states: tuple[Any, ...], memories: tuple[Any, ...]) -> Prediction:
+    def step(ids: tf.Tensor, states: tuple[Nest, ...], memories: tuple[Nest, ...]) -> Prediction:
         each = [one(ids, state, memory) for one, state, memory in zip(steps, states, memories, strict=True)]
         log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one.logits, tf.float32)) for one in each])
         return Prediction(
@@ -60,7 +60,7 @@ class Ensemble(tf.Module):
         """The weights of all models."""
         return [variable for model in self.models for variable in model.variables]
 
-    def encode(self, ids: tf.Tensor) -> tuple[Any, ...]:
+    def encode(self, ids: tf.Tensor) -> tuple[Nest, ...]:
         """Encodes sources and returns the memories of all models.
 
         Args:
@@ -68,15 +68,15 @@ class Ensemble(tf.Module):
         """
         return tuple(model.encode(ids) for model in self.models)
 
-    def initial_state(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
+    def initial_state(self, memory: tuple[Nest, ...]) -> tuple[Nest, ...]:
         """Returns the states of all models before the first token."""
-        return tuple(model.initial_state(own) for model, own in zip(self.models, memory, strict=True))
+        return tuple(model.initial_state(each) for model, each in zip(self.models, memory, strict=True))
 
     @property
     def compute_dtype(self) -> str:
         """Type of the computations of all models."""
         return self.models[0].compute_dtype
 
-    def step(self, ids: tf.Tensor, state: tuple[Any, ...], memory: tuple[Any, ...]) -> Prediction:
+    def step(self, ids: tf.Tensor, state: tuple[Nest, ...], memory: tuple[Nest, ...]) -> Prediction:
         """Computes a step of all models and averages their probabilities."""
         return average([model.step for model in self.models])(ids, state, memory)

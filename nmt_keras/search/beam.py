@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from nmt_keras.config import PAD
+from nmt_keras.layers.base import Nest
 from nmt_keras.models.predictor import StepFunction
 from nmt_keras.search.candidates import UNCONSTRAINED, Constraints, candidates
 from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInputs
@@ -18,7 +17,7 @@ KEPT = float("inf")  # rank of a finished hypothesis among the candidates: it ke
 
 def beam_search(
     step: StepFunction,
-    initial_state: Any,
+    initial_state: Nest,
     inputs: SearchInputs,
     *,
     beam_size: int = 1,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.config import PAD
+from nmt_keras.layers.base import Nest
 
 IMPOSSIBLE = float("-inf")  # log-probability of a candidate that is not allowed, and of a place without a hypothesis
 
@@ -14,7 +15,7 @@ IMPOSSIBLE = float("-inf")  # log-probability of a candidate that is not allowed
 class SearchInputs(NamedTuple):
     """The tensors of B sentences that a search reads. No step changes them."""
 
-    memory: Any  # nest of [B, ...] and None; see ``Predictor.encode``
+    memory: Nest  # nest of [B, ...] and None; see ``Predictor.encode``
     source_mask: tf.Tensor  # [B, S] bool: True at the tokens of the source
     max_lengths: tf.Tensor  # [B] int32: maximum length of a hypothesis in tokens, END included; at least 1
     prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed
@@ -31,7 +32,7 @@ class Beams(NamedTuple):
     alignments: tf.Tensor  # [b, Q, t, S] float32: alignments of the tokens; 0 at PAD
     log_probs: tf.Tensor  # [b, Q] float32, nats: sum over the tokens; IMPOSSIBLE at places without a hypothesis
     finished: tf.Tensor  # [b, Q] bool: True if the hypothesis, or its sentence, takes no more tokens
-    decoder_state: Any  # nest of [b, Q, ...]: state before the decoder reads the last token
+    decoder_state: Nest  # nest of [b, Q, ...]: state before the decoder reads the last token
 
     @property
     def lengths(self) -> tf.Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.config import START
+from nmt_keras.layers.base import Nest
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.predictor import StepFunction
 from nmt_keras.search.candidates import token_log_probs
@@ -20,7 +21,7 @@ class LogLikelihood(NamedTuple):
     alignments: tf.Tensor  # [B, T, S] float32; 0 at padding
 
 
-def log_likelihood(step: StepFunction, state: Any, memory: Any, ids: tf.Tensor, lengths: tf.Tensor) -> LogLikelihood:
+def log_likelihood(step: StepFunction, state: Nest, memory: Nest, ids: tf.Tensor, lengths: tf.Tensor) -> LogLikelihood:
     """Returns the log-probabilities of given translations. A search that chose these tokens returns the same values.
 
     Args:
@@ -30,7 +31,7 @@ def log_likelihood(step: StepFunction, state: Any, memory: Any, ids: tf.Tensor, 
     """
     previous = tf.pad(ids[:, :-1], [[0, 0], [1, 0]], constant_values=START)
 
-    def advance(tokens: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tuple[tf.Tensor, tf.Tensor]]:
+    def advance(tokens: tuple[tf.Tensor, tf.Tensor], state: Nest) -> tuple[Nest, tuple[tf.Tensor, tf.Tensor]]:
         previous, token = tokens  # [B, 1] each
         prediction = step(previous, state, memory)
         log_probs = token_log_probs(tf.cast(prediction.logits, tf.float32), token)

@@ -6,11 +6,12 @@ Each step runs the model, chooses the next tokens, extends the hypotheses, and f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, START
+from nmt_keras.layers.base import Nest
 from nmt_keras.models.predictor import Prediction, StepFunction
 from nmt_keras.search.compaction import while_unfinished
 from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInputs
@@ -31,7 +32,7 @@ Choose = Callable[[tf.Tensor, Beams, SearchInputs], NextTokens]
 
 def decode_loop(
     step: StepFunction,
-    initial_state: Any,
+    initial_state: Nest,
     inputs: SearchInputs,
     choose: Choose,
     *,
@@ -62,7 +63,7 @@ def decode_loop(
     return _best(beams, inputs, ranking, n_best)
 
 
-def _initial_beams(initial_state: Any, inputs: SearchInputs, beam_size: int) -> Beams:
+def _initial_beams(initial_state: Nest, inputs: SearchInputs, beam_size: int) -> Beams:
     """Returns one empty hypothesis for each sentence."""
     batch, source_width = tf.unstack(tf.shape(inputs.source_mask))
     log_probs = tf.where(tf.range(beam_size) == 0, 0.0, IMPOSSIBLE)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from nmt_keras.config import PAD
+from nmt_keras.layers.base import Nest
 from nmt_keras.models.predictor import StepFunction
 from nmt_keras.search.candidates import UNCONSTRAINED, Constraints, forced_ids, token_log_probs
 from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInputs
@@ -16,7 +15,7 @@ from nmt_keras.search.ranking import PER_TOKEN, Ranking
 
 def sample(
     step: StepFunction,
-    initial_state: Any,
+    initial_state: Nest,
     inputs: SearchInputs,
     *,
     temperature: float = 1.0,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, UNK, SearchConfig, require
+from nmt_keras.layers.base import Nest
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.predictor import Predictor
 from nmt_keras.search import (
@@ -56,7 +57,7 @@ GREEDY = SearchConfig()
 
 class _Encoded(NamedTuple):
     source: Source
-    memory: Any  # nest of [B, ...]; see ``Predictor.encode``
+    memory: Nest  # nest of [B, ...]; see ``Predictor.encode``
 
 
 class _ScoredPairs(NamedTuple):
@@ -304,19 +305,33 @@ class ModelTranslator(Translator):
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
         inputs = SearchInputs(encoded.memory, tf.not_equal(source.ids, PAD), limits, prefix)
         length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
+        ranking = Ranking(length_penalty, config.coverage_beta)
+        constraints = Constraints(
+            config.min_tokens, config.unk_allowed, config.no_repeat_ngram_size, config.repetition_penalty
+        )
         step, state = self.model.step, self.model.initial_state(encoded.memory)
-        rules: dict[str, Any] = {
-            "ranking": Ranking(length_penalty, config.coverage_beta),
-            "constraints": Constraints(
-                config.min_tokens, config.unk_allowed, config.no_repeat_ngram_size, config.repetition_penalty
-            ),
-        }
         if config.temperature == 0.0:
-            return beam_search(step, state, inputs, beam_size=config.beam_size, n_best=n_best, **rules)
+            return beam_search(
+                step,
+                state,
+                inputs,
+                beam_size=config.beam_size,
+                n_best=n_best,
+                ranking=ranking,
+                constraints=constraints,
+            )
         sentences = tf.strings.reduce_join(source.surface, axis=1)
         noise = hashed_uniform(sentences, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
-        rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-        return sample(step, state, inputs._replace(noise=noise), **rules)
+        return sample(
+            step,
+            state,
+            inputs._replace(noise=noise),
+            temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            ranking=ranking,
+            constraints=constraints,
+        )
 
 
 def _encoder(codec: Codec, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
