@@ -335,6 +335,8 @@ def test_malformed_rows_of_csv_and_json_are_counted_and_located(write, name, con
         ("a.gz", gzip.compress(gzip.compress(b"a\tb\n")), "an archive inside an archive"),
         ("a.pdf", b"%PDF-1.4\n", "a PDF file"),
         ("a.csv", b"a\nb\n", "in .csv files by commas"),
+        ("a.csv", b'"He said "yes".",a\n' * 9, "double quotes inside a cell"),
+        ("a.csv", b"a,b\nc,d\nYes, sir,e\n", "Put quotes around texts with commas"),
     ],
 )
 def test_the_cause_of_many_malformed_lines_is_named(write, name, content, words):
