@@ -250,6 +250,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         assert message in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_pilots_stop_without_being_finished_and_are_compared_at_the_same_step(tmp_path, pairs):
     system = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, validations=4))
     made = study(tmp_path, pairs, systems=[system])

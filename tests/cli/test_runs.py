@@ -76,6 +76,7 @@ def run(pairs, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, fails):
     for name in ("new", "group/scored", "group/damaged"):
         shutil.copytree(run, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
@@ -134,7 +135,7 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", ["test", "valid"])
+@pytest.mark.parametrize("part", ["test", pytest.param("valid", marks=pytest.mark.slow)])
 def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pairs, nmt, fails):
     """A sentence of the last held-out file is in the training data."""
     write("mine.tsv", pairs[:90])
@@ -204,6 +205,7 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
 # The lock of a run directory
 
 
+@pytest.mark.long
 def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(parts, tmp_path):
     code = (
         "import sys; from pathlib import Path; from nmt_keras.files import sole_writer\n"

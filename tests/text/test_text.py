@@ -121,6 +121,13 @@ def test_a_sentence_is_cut_to_max_tokens_with_end_as_the_last():
     assert tokens.truncated.numpy().tolist() == [False, False, True, True]
 
 
+def test_pieces_without_room_for_the_end_are_cut_too():
+    text = fit_tokenizer(TokenizerConfig("character", 300, max_tokens=3), ["ab"])
+    tokens = text.encode(tf.constant(["a", "ab", "abb"]))  # two, three and four pieces: the space before a word is one
+    assert tokens.lengths.numpy().tolist() == [3, 3, 3]
+    assert tokens.truncated.numpy().tolist() == [False, True, True]
+
+
 def test_ten_thousand_characters_are_cut_and_reported(text):
     long = ["x" * 10_000, "Tom wants " * 1_000]
     tokens = text.encode(tf.constant(long))

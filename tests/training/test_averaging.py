@@ -42,18 +42,20 @@ def test_batches_that_are_added_are_one_large_batch(denominator):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
-    batch = next(batches.epoch(0))
-    ratios = []
-    for rate in (0.0, 0.5):
+def test_batches_of_one_update_and_of_the_next_have_dropout_masks_of_their_own(batches):
+    batch, settings = next(batches.epoch(0)), config(gradient_accumulation_steps=2, optimizer="sgd")
+
+    def losses(rate):
         keras.utils.set_random_seed(5)
-        updater = Updater(
-            Bigram(rate=rate), config(gradient_accumulation_steps=2, optimizer="sgd", learning_rate=1e-30)
+        updater = Updater(Bigram(rate=rate), settings)
+        one, both, following = (
+            updater.update([batch] * count, step, 1e-30) for count, step in ((1, 0), (2, 0), (1, 1))
         )
-        one, both = (updater.update([batch] * count, 0, 1e-30) for count in (1, 2))
-        ratios.append(float(both.loss.total) / float(one.loss.total))
-    assert ratios[0] == 2.0
-    assert ratios[1] != pytest.approx(2.0, abs=1e-6)
+        first, second = float(one.loss.total), float(both.loss.total) - float(one.loss.total)
+        return first, second, float(following.loss.total)
+
+    assert losses(0.0) == pytest.approx([losses(0.0)[0]] * 3)
+    assert len({round(loss, 4) for loss in losses(0.5)}) == 3
 
 
 # Plateaus
