@@ -8,6 +8,8 @@ import os
 import sys
 from typing import Any
 
+from nmt_keras_serve.startup import native_messages_hidden
+
 from nmt_keras.cli.cache import DRIVER
 
 UNUSED = ("matplotlib", "sklearn")
@@ -15,7 +17,7 @@ UNUSED = ("matplotlib", "sklearn")
 
 
 def import_tensorflow(threads: int | None = None) -> None:
-    """Imports TensorFlow and initialises its devices.
+    """Imports TensorFlow and TensorFlow Text, and initialises the devices.
 
     Unless TF_CPP_MIN_LOG_LEVEL is set, TensorFlow logs errors on machines with an NVIDIA driver, and only fatal errors
     on others. There, its errors are raised as exceptions, and it logs as errors that there is no GPU, and that compiled
@@ -32,7 +34,9 @@ def import_tensorflow(threads: int | None = None) -> None:
     sys.modules.update(hidden)  # None: the import fails, as if the package were not installed
     gc.disable()  # garbage collection takes a third of the import time and finds no garbage
     try:
-        import tensorflow as tf
+        with native_messages_hidden():
+            import tensorflow as tf
+            import tensorflow_text  # noqa: F401  prints the same messages again
     finally:
         gc.enable()
         for name in hidden:

@@ -195,7 +195,7 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         parts.append(f"{NO_4_GRAM}: BLEU counts only the n-grams that occur (effective order, {EFFECTIVE}).")
     if len(names) > 1:
         parts += [
-            f"p: probability of a difference this large from {names[0]} by chance (paired bootstrap).",
+            f"p: two-sided p-value of the difference from {names[0]} (paired bootstrap).",
             table(
                 ["system", "p of BLEU", "p of chrF"],
                 [[escaped(s.name), f"{s.bleu.p:.3f}", f"{s.chrf.p:.3f}"] for s in comparison.systems[1:]],
