@@ -517,3 +517,8 @@ def test_noise_is_uniform_and_a_function_of_key_position_and_seed():
     # 27.88 is the 99.9 % quantile of chi-square with 9 degrees of freedom
     assert chi_square(counts, np.full(10, 0.1)) < 27.88
     assert abs(np.corrcoef(noise[:, 0], noise[:, 1])[0, 1]) < 0.15
+
+
+def test_sampling_without_noise_is_rejected():
+    with pytest.raises(ValueError, match="hashed_uniform"):
+        sample(spell, no_time(1), inputs(script_of("a"), [2]))
