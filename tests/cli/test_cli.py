@@ -409,6 +409,7 @@ def exported(run_folder, tmp_path_factory):
     return models / "tiny" / "1"
 
 
+@pytest.mark.slow
 def test_an_exported_version_is_run_without_what_other_commands_import(run_folder, exported, answers):
     unused = {
         *("grpc", "httpx", "matplotlib", "sacrebleu", "sklearn", "tensorflow_serving", "tensorflow_text"),
@@ -502,7 +503,7 @@ def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_pa
     assert grid.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(offline, tmp_path, monkeypatch, capfd):
     small = first_sample_pairs(160, 20)
     sources, targets = sides([*small.train, *small.valid, *small.test])

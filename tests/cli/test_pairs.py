@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_keras.cli.pairs import PairFiles
+from nmt_keras.cli.pairs import Pairs
 
 PAIR = ("Hola, tío.", "Hello.")
 
@@ -22,7 +22,7 @@ def test_the_columns_of_a_table_are_found_as_in_training_and_said(tmp_path, name
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     said = []
-    assert list(PairFiles(files=(str(path),), **columns).blocks(said.append)) == [[PAIR]]
+    assert list(Pairs(file=str(path), **columns).blocks(said.append)) == [[PAIR]]
     assert said == [f"{path}: {each}" for each in told]
 
 
@@ -31,4 +31,4 @@ def test_a_line_that_is_no_pair_is_located(tmp_path, content):
     path = tmp_path / "a.tsv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"a\.tsv:{content.count(chr(10))}: expected source<TAB>target"):
-        list(PairFiles(files=(str(path),)).blocks(lambda _: None))
+        list(Pairs(file=str(path)).blocks(lambda _: None))
