@@ -275,7 +275,7 @@ def worst_alignments(comparison: Comparison, report: Report) -> Figure | None:
 
 
 def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
-    """Writes ``report.md`` and its pictures into ``folder``.
+    """Writes ``report.md`` and its pictures, as SVG and PDF, into ``folder``.
 
     Args:
         comparison: The comparison.
@@ -293,5 +293,6 @@ def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
     with locked(written):  # another process may write its report, and the files belong together
         for name, figure in figures.items():
             save_figure(figure, folder / name)
+            save_figure(figure, (folder / name).with_suffix(".pdf"))
         write_whole(written, to_markdown(comparison, list(figures)))
     return written
