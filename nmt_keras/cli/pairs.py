@@ -64,7 +64,7 @@ class Pairs(Columns):
             rows = [line.split("\t") for line in lines]
             if layout is None:
                 layout = self.of(name).find(rows[:SAMPLE_ROWS], name)
-                number = bool(layout.header)
+                number = bool(layout.header) and len(rows[0]) > 1
                 if told := str(layout):
                     report(f"{name}: {told}")
                 rows = rows[number:]

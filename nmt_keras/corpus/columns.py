@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -171,7 +172,7 @@ class Columns:
         columns with the same text in each row, and copies of another column are not chosen by default.
 
         Args:
-            rows: The first rows of the table, at most ``SAMPLE_ROWS``.
+            rows: The first rows of the table, at most ``SAMPLE_ROWS``. A header is the first row of several cells.
             name: Name of the table in errors.
             keys: Names of the columns in a table without a header; empty for other tables.
 
@@ -179,6 +180,8 @@ class Columns:
             ValueError: a name is not in the header.
         """
         given: list[int | str | None] = [self.source_column, self.target_column]
+        if any(len(row) > 1 for row in rows):
+            rows = list(dropwhile(lambda row: len(row) < 2, rows))  # a title, or a blank line
         body = rows if keys or len(rows) == 1 else rows[1:]
         names = [cell.strip(' "#').casefold() for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):

@@ -174,11 +174,10 @@ def parse_table(
     first = list(islice(rows, SAMPLE_ROWS))
     layout = columns.find([row for _, row in first if not isinstance(row, Fault)], str(path), keys)
     yield layout
-    remaining = chain(first, rows)
     if layout.header and not keys:
-        next(remaining)
+        first.remove(next(each for each in first if isinstance(each[1], list) and len(each[1]) > 1))
     source, target = layout.source, layout.target
-    for number, row in remaining:
+    for number, row in chain(first, rows):
         missing = not isinstance(row, Fault) and max(source, target) >= len(row)
         found = Fault.MISSING_COLUMN if missing else row
         sides = (found, found) if isinstance(found, Fault) else (found[source], found[target])

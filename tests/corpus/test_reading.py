@@ -354,6 +354,14 @@ def test_a_csv_row_with_a_comma_too_many_or_an_open_quote_is_no_pair_and_each_of
     assert report.lines == 7
 
 
+@pytest.mark.parametrize("title", [b"", b"My corpus", b"\xff"])
+def test_a_header_may_follow_a_title_or_a_bad_line(write, title):
+    path = write(title + b"\nSpanish\tEnglish\nHola.\tHello.\nUno.\tOne.\n")
+    corpus = collect(stream_pairs(path, Columns()), str(path), 0.5)
+    assert corpus.pairs == [("Hola.", "Hello."), ("Uno.", "One.")]
+    assert (corpus.report.malformed, corpus.report.lines) == (1, 3)
+
+
 def test_a_side_of_invisible_characters_is_empty(write):
     report = read(write("Go.\t\u200b\ufeff\nRun.\t\u00ad \u200e\nStop!\tPara\n".encode()), max_malformed=0.9).report
     assert report.faults == {Fault.EMPTY_SIDE: 2}
