@@ -175,7 +175,8 @@ def parse_table(
     layout = columns.find([row for _, row in first if not isinstance(row, Fault)], str(path), keys)
     yield layout
     if layout.header and not keys:
-        first.remove(next(each for each in first if isinstance(each[1], list) and len(each[1]) > 1))
+        valid = [each for each in first if isinstance(each[1], list)]
+        first.remove(next((each for each in valid if len(each[1]) > 1), valid[0]))
     source, target = layout.source, layout.target
     for number, row in chain(first, rows):
         missing = not isinstance(row, Fault) and max(source, target) >= len(row)

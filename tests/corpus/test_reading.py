@@ -362,6 +362,11 @@ def test_a_header_may_follow_a_title_or_a_bad_line(write, title):
     assert (corpus.report.malformed, corpus.report.lines) == (1, 3)
 
 
+def test_a_table_with_one_column_has_no_pair_even_if_its_column_is_chosen_by_name(write):
+    with pytest.raises(ValueError, match="received none"):
+        found_in(write(b"es\nHola.\n"), source_column="es")
+
+
 def test_a_side_of_invisible_characters_is_empty(write):
     report = read(write("Go.\t\u200b\ufeff\nRun.\t\u00ad \u200e\nStop!\tPara\n".encode()), max_malformed=0.9).report
     assert report.faults == {Fault.EMPTY_SIDE: 2}
