@@ -99,12 +99,10 @@ class MultiHead(BaseLayer):
         Returns:
             [B, Q, units].
         """
-        shape = tf.concat([tf.shape(keys)[:-1], [self.heads, self.units // self.heads]], axis=0)
-        query = tf.reshape(matmul(x, self.query_kernel), tf.concat([shape[:2], shape[3:]], axis=0))
-        scores = tf.einsum("bqnc,bqpnc->bqnp", query, tf.reshape(keys, shape)) * (self.units / self.heads) ** -0.5
-        alpha = masked_softmax(scores, mask[:, :, tf.newaxis])
-        contexts = tf.einsum("bqnp,bqpnc->bqnc", alpha, tf.reshape(values, shape))
-        return matmul(tf.ensure_shape(tf.reshape(contexts, tf.shape(x)), x.shape), self.kernel)
+        queries = tf.reshape(x, [-1, 1, self.units])  # each query as a sentence of its own
+        keys, values = (self.split(tf.reshape(part, [-1, part.shape[2], self.units])) for part in (keys, values))
+        outputs, _ = self.attend(queries, keys, values, tf.reshape(mask, [-1, 1, mask.shape[2]]))
+        return tf.ensure_shape(tf.reshape(outputs, tf.shape(x)), x.shape)
 
 
 class SublayerMasks(NamedTuple):

@@ -37,26 +37,17 @@ def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
 # Encoders: EncoderConfig.kind
 
 
-def _recurrent_encoder(config: ModelConfig, common: Arguments) -> BaseEncoder:
-    encoder = config.encoder
-    return Encoder(
-        cell=encoder.cell,
-        direction=encoder.direction,
-        merge=encoder.merge,
-        residual=encoder.residual,
-        word_projection=encoder.word_projection,
+ENCODERS: dict[str, Callable[[ModelConfig, Arguments], BaseEncoder]] = {
+    "recurrent": lambda config, common: Encoder(
+        cell=config.encoder.cell,
+        direction=config.encoder.direction,
+        merge=config.encoder.merge,
+        residual=config.encoder.residual,
+        word_projection=config.encoder.word_projection,
         recurrent_dropout_rate=config.recurrent_dropout,
         **common,
-    )
-
-
-def _self_attention_encoder(config: ModelConfig, common: Arguments) -> BaseEncoder:
-    return SelfAttentionEncoder(heads=config.encoder.heads, **common)
-
-
-ENCODERS: dict[str, Callable[[ModelConfig, Arguments], BaseEncoder]] = {
-    "recurrent": _recurrent_encoder,
-    "self-attention": _self_attention_encoder,
+    ),
+    "self-attention": lambda config, common: SelfAttentionEncoder(heads=config.encoder.heads, **common),
 }
 """Encoders, built from the configuration and the arguments common to all."""
 
@@ -204,24 +195,18 @@ def _bahdanau_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
     return Decoder(output_state=output_state, **_recurrent_arguments(config, common))
 
 
-def _conditional_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
-    return ConditionalDecoder(**_recurrent_arguments(config, common))
-
-
 def _luong_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
     decoder_class = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
     return decoder_class(**_recurrent_arguments(config, common))
 
 
-def _self_attention_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
-    return SelfAttentionDecoder(heads=config.decoder.heads, max_positions=config.decoder.max_positions, **common)
-
-
 DECODERS: dict[str, Callable[[ModelConfig, Arguments], BaseDecoder]] = {
     "attend-then-update": _bahdanau_decoder,
-    "conditional": _conditional_decoder,
+    "conditional": lambda config, common: ConditionalDecoder(**_recurrent_arguments(config, common)),
     "update-then-attend": _luong_decoder,
-    "self-attention": _self_attention_decoder,
+    "self-attention": lambda config, common: SelfAttentionDecoder(
+        heads=config.decoder.heads, max_positions=config.decoder.max_positions, **common
+    ),
 }
 """Decoders, built from the configuration and the arguments common to all."""
 

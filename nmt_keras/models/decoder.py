@@ -109,11 +109,6 @@ class BaseDecoder(keras.Model):
         return cls(**deserialize(config))
 
     @property
-    def has_dropout(self) -> bool:
-        """True if training draws random numbers."""
-        return self.dropout_rate > 0.0 or bool(self.output_dropout_rate)
-
-    @property
     def runs_cudnn(self) -> bool:
         """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
         return False
@@ -178,7 +173,7 @@ class BaseDecoder(keras.Model):
                 reference (scheduled sampling); None for teacher forcing.
         """
         memory = self.setup_memory(encoding)
-        if training and randomness is None and self.has_dropout:
+        if training and randomness is None:
             randomness = Randomness.draw()
         if sampling_probability is None:
             return self._teacher_forcing(ids, memory, randomness)

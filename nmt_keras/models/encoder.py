@@ -87,17 +87,12 @@ class BaseEncoder(keras.Model):
             randomness: Source of the random numbers of dropout, which is then applied even if ``training`` is not True.
                 None draws them from Keras's global generator.
         """
-        if training and randomness is None and self.has_dropout:
+        if training and randomness is None:
             randomness = Randomness.draw()
         mask = tf.not_equal(ids, PAD) if mask is None else mask
         values, states = self.encode(self.embedding(ids), mask, randomness)
         values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states)
-
-    @property
-    def has_dropout(self) -> bool:
-        """True if training draws random numbers."""
-        return self.dropout_rate > 0.0
 
     @property
     def supports_cudnn(self) -> bool:
@@ -198,11 +193,6 @@ class Encoder(BaseEncoder):
         """Returns the constructor's arguments."""
         names = ("cell", "direction", "merge", "residual", "word_projection", "recurrent_dropout_rate")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
-
-    @property
-    def has_dropout(self) -> bool:
-        """See :class:`BaseEncoder`."""
-        return super().has_dropout or self.recurrent_dropout_rate > 0.0
 
     @property
     def supports_cudnn(self) -> bool:

@@ -53,7 +53,7 @@ class RecurrentDecoder(BaseDecoder):
         cell: Name in ``cells.CELLS``.
         residual: If True, each layer but the first adds its input to its output.
         reads_words: If True, the cells read the embedding of the previous token.
-        bridge: Bridge that computes s_0; None for the class's default.
+        bridge: Bridge that computes s_0; None for a :class:`DenseBridge`.
         output_layer: Layer that computes features and logits; None for the class's default. With tied embeddings, its
             matrix is that of the embedding.
         dropout_rate: Dropout rate of the embeddings and between layers.
@@ -99,13 +99,8 @@ class RecurrentDecoder(BaseDecoder):
         self.recurrent_dropout_rate = recurrent_dropout_rate
         cells = [CELLS[cell](units, initializer=initializer, name=f"cell_{i}") for i in range(layers)]
         self.stack = StackedCells(cells, residual=residual, name="stack")
-        self.bridge = bridge or self.default_bridge(units, layers, initializer)
+        self.bridge = bridge or DenseBridge(units, layers=layers, initializer=initializer, name="bridge")
         self.attention = attention
-
-    @staticmethod
-    def default_bridge(units: int, layers: int, initializer: str) -> Bridge:
-        """Returns s_0 = tanh(W_s backward h_1 + b_s), or W_s times another vector if no direction is backward."""
-        return DenseBridge(units, layers=layers, initializer=initializer, name="bridge")
 
     @staticmethod
     def default_output_layer(vocabulary_size: int, units: int, initializer: str) -> OutputLayer:
@@ -129,18 +124,13 @@ class RecurrentDecoder(BaseDecoder):
 
     def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
         """Builds the cells. A shape is None if there are no words or no contexts."""
-        self.stack.build(words_shape, contexts_shape)
+        self.stack.build(words_shape, contexts_shape if self.cell_reads_context else None)
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
         names = ("cell", "residual", "reads_words", "recurrent_dropout_rate")
         layers = {name: serialize(getattr(self, name)) for name in ("attention", "bridge")}
         return {**super().get_config(), **{name: getattr(self, name) for name in names}, **layers}
-
-    @property
-    def has_dropout(self) -> bool:
-        """True if training draws random numbers."""
-        return super().has_dropout or self.recurrent_dropout_rate > 0.0
 
     def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, their keys for the attention, and the annotations multiplied by C and C_o.
@@ -292,10 +282,6 @@ class LuongDecoder(RecurrentDecoder):
     def default_output_layer(vocabulary_size: int, units: int, initializer: str) -> OutputLayer:
         """Returns a layer with h~_t of width U."""
         return AttentionalOutput(vocabulary_size, units=units, initializer=initializer, name="output_layer")
-
-    def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
-        """Builds the cells, which do not read the contexts."""
-        self.stack.build(words_shape)
 
     def advance(
         self, x: Inputs, state: DecoderState, memory: Memory

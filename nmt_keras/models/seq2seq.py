@@ -88,8 +88,7 @@ class Seq2Seq(keras.Model):
             sampling_probability: See ``BaseDecoder.call``; None for teacher forcing.
         """
         source, target = inputs
-        drops = training and (self.encoder.has_dropout or self.decoder.has_dropout)
-        if randomness is None and (drops or sampling_probability is not None):
+        if randomness is None and (training or sampling_probability is not None):
             randomness = self._randomness()
         with weights_read_once(self):
             encoding = self.encoder(source, randomness=randomness)
