@@ -250,7 +250,10 @@ PAIRS = "No.\tNo.\n{}\tNo.\n\t\nNo.\t{}\n"
 
 
 @pytest.mark.parametrize(("command", "text"), [("translate", "No.\n{}\n\n{}\n"), ("score", PAIRS), ("align", PAIRS)])
-def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(command, text, run_folder, type_in, capsys):
+def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(
+    command, text, run_folder, type_in, capsys, monkeypatch
+):
+    monkeypatch.setattr(lines, "READ_AT_ONCE", 2000)  # several blocks
     type_in("\ufeff" + text.format("la casa\0 " * 300, "el perro " * 300))
     cli.main([command, str(run_folder), *["--no-split"] * (command == "translate")])
     said = capsys.readouterr()

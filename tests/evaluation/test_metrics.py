@@ -106,17 +106,6 @@ def test_chinese_is_tokenised_into_characters():
     assert "tok:13a" in bleu(hypotheses, references, "es").signature
 
 
-def test_the_tokenizer_of_bleu_can_be_chosen_as_for_text_that_is_already_tokenised():
-    """Only 13a and others separate the signs: then four of five tokens match, else none of one."""
-    tokenised, references = ["(a)b,c"], ["(a)b,d"]
-    assert bleu(tokenised, references).value > 0
-    found = bleu(tokenised, references, "zh", "none")
-    assert (found.value, "tok:none" in found.signature) == (0, True)
-    assert compare_runs({"one": [tokenised]}, references, samples=3, tokenizer="none").bleu["one"].mean == 0
-    with pytest.raises(ValueError, match=r"--bleu-tokenizer: .*none.*received 'non'\. Did you mean 'none'"):
-        require_tokenizer("en", "non")
-
-
 def test_a_missing_tokenizer_is_refused_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)

@@ -150,11 +150,6 @@ def assert_apart(first, second):
     return [int(reply["letters"][0, 0]) for reply in found]
 
 
-def test_two_signatures_have_separate_queues(load):
-    servable = load(max_batch_size=2, wait_ms=1000.0)
-    assert assert_apart(partial(ask, servable), partial(ask, servable, name="other")) == [1, 2]
-
-
 def test_two_versions_in_one_process_have_separate_queues(tmp_path):
     """TensorFlow's loader puts both versions into one resource manager."""
     functions = []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,7 +22,6 @@ from nmt_keras.plotting import (
 
 SOURCE = ["¿", "cuánto", "cuesta", "el", "piñón", "?", ""]  # S = 7
 TARGET = ["how", "much", "is", "it", "?"]  # T = 5
-FORTY = [f"{word}-{n}" for n in range(10) for word in ("Ágil", "gypsum", "o", "extraordinariamente")]
 
 
 def uniform(target_length: int, source_length: int) -> np.ndarray:
@@ -127,32 +123,6 @@ def boxes_of(figure: Figure) -> list[Bbox]:
     return boxes
 
 
-@pytest.mark.parametrize("dpi", [72, 150])
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        (FORTY, FORTY[1:]),
-        (["Ágil"] * 80, ["gÁ"] * 3),
-        (SOURCE[:5], TARGET),
-        (["W" * 200, "ÅÅÅ", "gjpq"], ["M" * 200, "ÅÅÅ", "gjpq"]),
-        (["a"], ["b"]),
-        (["y"] * 300, ["x", "z"]),
-    ],
-    ids=["forty", "eighty", "five", "long", "one", "three hundred"],
-)
-def test_labels_neither_overlap_nor_leave_the_canvas_and_stay_legible(source, target, dpi):
-    figure = alignment_heatmap(uniform(len(target), len(source)), source, target, title="Título: " + "palabras " * 20)
-    figure.set_dpi(dpi)
-    boxes_of(figure)
-    for labels, tokens in ((source_labels(figure), source), (target_labels(figure), target)):
-        boxes = [label.get_window_extent() for label in labels]
-        assert len(boxes) == len(tokens)
-        assert not any(box.overlaps(following) for box, following in pairwise(boxes))
-        assert 7.5 <= labels[0].get_fontsize() <= 11.0
-    title = figure.axes[0].title.get_window_extent()
-    assert all(title.y0 > label.get_window_extent().y1 for label in source_labels(figure))
-
-
 def test_missing_characters_give_one_warning_that_names_them():
     with pytest.warns(UserWarning, match="U\\+3FFFE.*U\\+E0041.*Noto Sans CJK") as caught:
         figure = alignment_heatmap(uniform(2, 3), ["\U000e0041", "\U0003fffe", "ok"], ["a", "b\U0003fffe"])
@@ -163,21 +133,6 @@ def test_missing_characters_give_one_warning_that_names_them():
         compared = compare_training({"run \U000e0041": LOG})
     assert compared.legends[0].get_texts()[0].get_text() == "run \ufffd"
     drawn(figure)  # a warning would be an error
-
-
-ALEF_BET = "\N{HEBREW LETTER ALEF}\N{HEBREW LETTER BET}"
-BEH = "\N{ARABIC LETTER BEH}"
-
-
-@pytest.mark.parametrize("written", [ALEF_BET, BEH, f"Tom {BEH}"])
-def test_text_from_right_to_left_gives_a_warning_below_matplotlib_3_11(written, monkeypatch):
-    monkeypatch.setattr(matplotlib, "__version_info__", (3, 10, 9, "final", 0))
-    for draw in (lambda: one_by_one(written), lambda: compare_training({written: LOG})):
-        with pytest.warns(UserWarning, match=r"right to left.*matplotlib>=3\.11"):
-            draw()
-    one_by_one("¿Cómo? 1 -")  # a warning would be an error
-    monkeypatch.setattr(matplotlib, "__version_info__", (3, 11, 0, "final", 0))
-    one_by_one(written)
 
 
 def test_characters_that_the_first_font_lacks_are_drawn_in_another_installed_font():

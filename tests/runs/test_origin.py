@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tiny import TINY_RECIPE
 
-from nmt_keras.cli import main
 from nmt_keras.cli.console import with_options
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.runs.directory import refuse_other_corpus, settle_recipe, write_recipe
@@ -75,18 +74,10 @@ def test_a_moved_file_of_the_corpus_is_named_with_the_option_that_passes_its_new
     require_corpus(run, CorpusOptions(("typed.tsv",)))  # reading the file reports that it is missing
 
 
-def test_resuming_with_a_moved_corpus_names_the_option_in_one_line(tmp_path, capsys):
-    write_origin(tmp_path, CorpusOptions((str(tmp_path / "pairs.tsv"),)))
-    write_recipe(tmp_path, TINY_RECIPE)
-    with pytest.raises(SystemExit):
-        main(["train", "--run", str(tmp_path)])
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("pairs.tsv does not exist. If it has moved, pass --corpus with its new path.")
-
-
 def test_a_renamed_corpus_is_the_same_corpus(tmp_path):
     facts = {"name": "pairs", "pairs": {"train": 7}, "sha256": {"train": "5e"}}
     (tmp_path / "corpus.json").write_text(json.dumps(facts))
     refuse_other_corpus(tmp_path, {**facts, "name": "other"})
-    with pytest.raises(ValueError, match="another corpus"):
-        refuse_other_corpus(tmp_path, {**facts, "name": "other", "sha256": {"train": "6f"}})
+    for other in ({"train": "6f"}, {"train": "5e", "alignments": "6f"}, {}):
+        with pytest.raises(ValueError, match="another corpus"):
+            refuse_other_corpus(tmp_path, {**facts, "name": "other", "sha256": other})

@@ -1,7 +1,6 @@
 """Power cuts: whenever the power fails, a reader finds the old content or the whole new content."""
 
 import json
-import threading
 from dataclasses import replace
 
 import pytest
@@ -189,13 +188,3 @@ def test_a_deleted_version_is_whole_or_gone(folder):
 
 
 # Several writers, and their leftovers
-
-
-def test_scores_that_are_written_at_once_are_all_kept(tmp_path):
-    path, parts = tmp_path / "scores.json", [f"part {number}" for number in range(24)]
-    threads = [threading.Thread(target=write_score, args=(path, part, REPORT, "greedy", CHECKPOINT)) for part in parts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(read_scores(path)) == sorted(parts)

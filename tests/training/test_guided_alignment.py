@@ -6,13 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, TINY_TEXT
 
-from nmt_keras.config import AttentionConfig
-from nmt_keras.corpus import SplitCorpus
+from nmt_keras.config import AttentionConfig, TrainConfig
+from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
+from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.layers.losses import guided_alignment
 from nmt_keras.runs import Run
+from nmt_keras.text import fit_tokenizer
 from nmt_keras.training import batch_loss
 
 
@@ -42,6 +44,15 @@ def test_a_target_token_should_look_evenly_at_its_links_and_nowhere_without():
     wanted = alignment_of(links, 3, 3, 4)
     assert wanted[0].tolist() == [[0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0], [0.0] * 4]
     assert not wanted[1:].any()
+
+
+def test_a_pair_keeps_its_links_if_the_one_before_it_is_skipped():
+    text = fit_tokenizer(TINY_TEXT, ["a , b"])
+    pairs = [Pair("a b a b", "a b a b"), Pair("a, b", "a, b")]  # 5 and 4 tokens with END
+    train = TrainConfig(max_tokens=4, batch_size=1, length_buckets=1)
+    batches = batch_pairs(pairs, (text, text), train, lambda _: None, ["0-0", "1-1"])
+    (batch,) = batches.epoch(0)
+    assert np.argwhere(batch.alignment[0]).tolist() == [[2, 2]]
 
 
 def test_the_alignment_loss_by_hand():
