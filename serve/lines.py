@@ -288,7 +288,8 @@ def read_lines(path: Place) -> list[str]:
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
-                    f"{error.start + 1}. Convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8 {path} > NEW"
+                    f"{error.start + 1}. Convert the file from its encoding, for example: iconv -f WINDOWS-1252 "
+                    f"-t UTF-8 {path} > NEW"
                 ) from error
     return found
 

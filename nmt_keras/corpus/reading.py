@@ -59,7 +59,7 @@ HINTS = {
     Fault.NOT_CSV: ' Close each quote, and double quotes inside a cell: "He said ""yes"".".',
     Fault.EXTRA_COLUMN: ' Put quotes around texts with commas: "Yes, sir.",Sí.',
     Fault.NUL: " Pass text. This file may be of another kind.",
-    Fault.INVALID_UTF8: " Convert the text, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
+    Fault.INVALID_UTF8: " Convert the text from its encoding, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
     Fault.NOT_JSON: " Pass one JSON object per line. For an array: jq -c '.[]' FILE > NEW.jsonl.",
 }
 """Sentences for errors about files with these faults."""
