@@ -18,15 +18,13 @@ def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     blocks.
 
     Args:
-        logits: [B, Q, V] float32. If V is not static, it must be at least k, and ``tf.math.top_k`` is used directly.
+        logits: [B, Q, V] float32, with static V.
         k: Number of values. If V is smaller, all V values are returned.
 
     Returns:
         Values [B, Q, k], descending, and ids [B, Q, k] int32.
     """
     size, block = logits.shape[-1], 64
-    if size is None:
-        return tf.math.top_k(logits, k)
     if size < 4 * k * block:
         return tf.math.top_k(logits, min(k, size))
     block = next((n for n in range(block, 2 * block) if size % n == 0), block)
