@@ -52,7 +52,7 @@ def write_recipe(folder: Path, recipe: Recipe) -> None:
     write_whole(folder / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
-def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
+def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     """Returns the stored recipe of a run, or ``recipe`` for a new run.
 
     Until the first checkpoint is written, ``recipe`` may have another training time than the stored recipe.

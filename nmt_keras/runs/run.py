@@ -24,7 +24,7 @@ from nmt_keras.runs.directory import (
     CORPUS,
     LEXICON,
     SCORES,
-    settle_recipe,
+    resolve_recipe,
 )
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
@@ -57,7 +57,7 @@ class Run:
 
     def __init__(self, folder: str | PathLike[str], recipe: Recipe | None = None):
         self.folder = Path(folder)
-        self.recipe = settle_recipe(self.folder, recipe)
+        self.recipe = resolve_recipe(self.folder, recipe)
 
     def train(
         self,

@@ -21,7 +21,7 @@ from nmt_keras.runs.directory import (
     RECIPE,
     identity,
     refuse_other_corpus,
-    settle_recipe,
+    resolve_recipe,
     write_recipe,
 )
 from nmt_keras.runs.origin import write_origin
@@ -67,7 +67,7 @@ def train_run(
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
     with sole_writer(folder) if chief else nullcontext(), reporting_lost_workers(replicas):
-        recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
+        recipe = resolve_recipe(folder, recipe)  # another process may have created the run meanwhile
         if chief:
             _create(folder, recipe, data, options.init_from, origin)
         replicas.wait_for_processes()  # raises an error if the chief has failed

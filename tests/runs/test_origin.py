@@ -9,7 +9,7 @@ from tiny import TINY_RECIPE
 
 from nmt_keras.cli.console import with_options
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.runs.directory import refuse_other_corpus, settle_recipe, write_recipe
+from nmt_keras.runs.directory import refuse_other_corpus, resolve_recipe, write_recipe
 from nmt_keras.runs.origin import read_origin, require_corpus, with_languages_of, write_origin
 
 SEVERAL = ("corpus", "valid", "test")
@@ -35,10 +35,10 @@ def test_another_training_time_of_a_trained_run_is_answered_with_more_training(t
     write_recipe(tmp_path, recipe(steps=20))
     (tmp_path / "checkpoints" / "last" / "ckpt-20").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"train\.steps 20 -> ") as error:
-        settle_recipe(tmp_path, recipe(**time))
+        resolve_recipe(tmp_path, recipe(**time))
     assert with_options(str(error.value)).endswith(f"train a new run with --init-from {tmp_path}.")
     with pytest.raises(ValueError, match=f"or remove {tmp_path}"):
-        settle_recipe(tmp_path, recipe(**time, seed=7))
+        resolve_recipe(tmp_path, recipe(**time, seed=7))
 
 
 def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
