@@ -96,7 +96,11 @@ def single(tmp_path_factory):
     return folder, weights(finished(process(folder)))
 
 
-@pytest.mark.parametrize("devices", [2, 3], ids=["even shares", "masked rows fill the shares"])
+@pytest.mark.parametrize(
+    "devices",
+    [pytest.param(2, marks=pytest.mark.slow), 3],
+    ids=["even shares", "masked rows fill the shares"],
+)
 def test_several_devices_train_as_one(single, tmp_path, devices):
     assert_same_course(tmp_path, finished(process(tmp_path, devices=devices)), single)
 
