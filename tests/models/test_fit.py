@@ -38,6 +38,7 @@ def test_one_step_of_fit_is_one_update_of_our_loop():
         np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)
 
 
+@pytest.mark.long
 def test_fit_learns_and_validates():
     model, random = built(TINY_MODEL), np.random.default_rng(1)
     words = random.integers(4, V, (64, 3)).astype(np.int32)

@@ -106,6 +106,7 @@ def test_the_gradient_is_the_slope_of_the_reference(in_precision):
     assert_gradient_is_the_slope_of_the_reference(in_precision("float64"), PAIRS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_every_part_s_gradient_is_the_slope_of_the_reference(name, in_precision):
     model = in_precision("float64", name)

@@ -222,6 +222,7 @@ def test_each_recipe_of_the_lecture_adds_one_extension():
     assert bidirectional.encoder.layers == bidirectional.decoder.layers == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["tutorial", *(name for name in RECIPES if name.startswith("lecture-"))])
 def test_a_plain_update_ascends_the_mean_log_likelihood_of_a_sentence(name):
     """The objective is 1/N SUM_n log p(y_n | x_n). Along its gradient g, it grows by rate |g|^2."""

@@ -20,6 +20,9 @@ from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras_serve import bulk
 
+pytestmark = pytest.mark.long
+
+
 KINDS = ("word", "subword", "character")
 SENTENCES = {language: [source for source, _ in pairs] for language, pairs in PAIRS.items()}
 ALL = [sentence for sentences in SENTENCES.values() for sentence in sentences]
@@ -57,7 +60,6 @@ def test_neither_decoration_nor_batch_mates_change_a_translation(translator, tog
         np.testing.assert_allclose(one.alignment, wanted.alignment, atol=1e-5)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("codec", ["subword"], indirect=True)
 def test_all_ways_to_translate_agree(translator, together, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(nmt_keras, "load", functools.cache(nmt_keras.load))

@@ -20,6 +20,8 @@ from nmt_keras.text import Codec, Tokens, fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.unknown_words import MAX_COPIED_BYTES, UnknownWords, load_lexicon
 
+pytestmark = pytest.mark.long
+
 
 def tokens(*sentences):
     """Returns source tokens that are all unknown."""
@@ -142,7 +144,6 @@ def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
         nmt_keras.load(run_folder, other)
 
 
-@pytest.mark.long
 def test_an_exported_ensemble_replaces_unknown_words_in_a_process_without_keras(replacing, tmp_path):
     both = with_model(replacing, Ensemble([replacing.model, stranger_to(replacing)]))
     version = export(both, tmp_path / "ensemble")

@@ -7,6 +7,9 @@ from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES
 from nmt_keras.translation.whole_texts import SENTENCES_AT_ONCE
 from serve.sentences import rejoin, split
 
+pytestmark = pytest.mark.long
+
+
 TEXTS = [
     "Hola.\n\nEstoy en casa. Tengo hambre.\nAdiós.",
     "  ¿Dónde está mi hermana? \r\n\r\n 😀 !\n",
