@@ -14,6 +14,8 @@ from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training.updater import Updater
 
+pytestmark = pytest.mark.long
+
 START, END, V = 2, 3, 19
 SOURCE = np.array([[5, 6, 7, END], [8, END, 0, 0]], np.int32)
 TARGET = np.array([[9, 10, END], [11, END, 0]], np.int32)
@@ -38,7 +40,6 @@ def test_one_step_of_fit_is_one_update_of_our_loop():
         np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)
 
 
-@pytest.mark.long
 def test_fit_learns_and_validates():
     model, random = built(TINY_MODEL), np.random.default_rng(1)
     words = random.integers(4, V, (64, 3)).astype(np.int32)
