@@ -116,19 +116,13 @@ def to_json(record: Any) -> str:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file atomically, text in UTF-8. After the call, the content survives a power cut.
 
-    A file with the same content is not rewritten. If several processes write one file, the last one wins.
+    If several processes write one file, the last one wins.
 
     Raises:
         OSError: the file cannot be written. The message names it.
     """
-    data = content.encode() if isinstance(content, str) else content
-    with writing(path):
-        if path.is_file() and path.read_bytes() == data:
-            _remove_abandoned(path)
-            sync([path, path.parent])  # its writer may have been killed before it synced the file
-            return
     with replacing(path) as partial:
-        partial.write_bytes(data)
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager

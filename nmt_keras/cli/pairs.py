@@ -54,8 +54,8 @@ class Pairs(Columns):
                 raise ValueError(f"{found}: expected a pair in each line. Repair the line.")
             if isinstance(found, Pair):
                 yield found
-            elif told := str(found):
-                report(f"{self.file}: {told}")
+            elif description := str(found):
+                report(f"{self.file}: {description}")
 
     def _lines(self, blocks: Iterable[list[str]], name: str, report: Callable[[str], None]) -> Iterator[list[Pair]]:
         """Yields the pairs of tab-separated lines as they arrive. The first block determines the columns."""
@@ -65,8 +65,8 @@ class Pairs(Columns):
             if layout is None:
                 layout = self.of(name).find(rows[:SAMPLE_ROWS], name)
                 number = bool(layout.header) and len(rows[0]) > 1
-                if told := str(layout):
-                    report(f"{name}: {told}")
+                if description := str(layout):
+                    report(f"{name}: {description}")
                 rows = rows[number:]
             pairs = []
             for row in rows:
