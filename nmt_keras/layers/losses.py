@@ -36,11 +36,11 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
         mask: [B, T] bool. ``True`` at real tokens. Logits and labels of padding have no effect.
         smoothing: Float in [0, 1). Probability mass spread evenly over the vocabulary.
     """
-    smoothed, cross_entropy = _token_losses(logits, labels, smoothing)
-    hits = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
-    real = tf.cast(mask, tf.float32)
+    flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
+    cross_entropy, uniform, hits = _token_losses(flat, tf.reshape(labels, [-1]))
+    real = tf.reshape(tf.cast(mask, tf.float32), [-1])
     return Loss(
-        total=tf.reduce_sum(real * smoothed),
+        total=tf.reduce_sum(real * ((1.0 - smoothing) * cross_entropy + smoothing * uniform)),
         cross_entropy=tf.reduce_sum(real * cross_entropy),
         correct=tf.reduce_sum(real * tf.cast(hits, tf.float32)),
         tokens=tf.reduce_sum(real),
@@ -61,7 +61,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Returns the loss of each token [B, T] for ids ``y_true`` [B, T] and logits ``y_pred`` [B, T, V]."""
-        return masked(_token_losses(y_pred, y_true, self.label_smoothing)[0], tf.not_equal(y_true, PAD))
+        labels = tf.cast(y_true, tf.int32)
+        flat = tf.reshape(tf.cast(y_pred, tf.float32), [-1, y_pred.shape[-1]])
+        cross_entropy, uniform, _ = _token_losses(flat, tf.reshape(labels, [-1]))
+        losses = (1.0 - self.label_smoothing) * cross_entropy + self.label_smoothing * uniform
+        return masked(tf.reshape(losses, tf.shape(labels)), tf.not_equal(labels, PAD))
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
@@ -87,12 +91,12 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     return -tf.reduce_sum(wanted * tf.math.log(tf.where(seen, alpha, 1.0)))
 
 
-def _token_losses(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the smoothed cross-entropy and the cross-entropy of each token [B, T], float32."""
-    logits, labels = tf.cast(logits, tf.float32), tf.cast(labels, tf.int32)
+def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns three tensors [N] for logits [N, V]: -log p_label, -mean_v log p_v, and hits.
+
+    A hit is ``True`` if the label is the most probable token.
+    """
     cross_entropy = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    if not smoothing:
-        return cross_entropy, cross_entropy
-    # -1/V SUM_v log p_v = -log p_label + (the label's logit - the mean of the logits)
-    uniform = cross_entropy + tf.gather(logits, labels, batch_dims=2) - tf.reduce_mean(logits, axis=-1)
-    return (1.0 - smoothing) * cross_entropy + smoothing * uniform, cross_entropy
+    label_logits = tf.gather(logits, labels, batch_dims=1)
+    uniform = cross_entropy + label_logits - tf.reduce_mean(logits, axis=-1)
+    return cross_entropy, uniform, label_logits >= tf.reduce_max(logits, axis=-1)
