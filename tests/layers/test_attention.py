@@ -100,7 +100,7 @@ def test_a_gathered_window_is_the_masked_sentence(name):
     compare_with_the_paper(local, values, query, [29], [list(range(queries))])
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "XLA"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)], ids=["graph", "XLA"])
 @pytest.mark.parametrize("name", LOCAL)
 def test_padding_changes_neither_a_window_nor_its_gradient(name, compiled):
     local, lengths = made(SCORING[name]), [3, 1]
