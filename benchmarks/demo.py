@@ -101,10 +101,10 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     compiled = [float(found) for found in re.findall(r"compiled batches of .*? in ([\d.]+) s", said)]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
-    *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
+    batches = int(re.findall(r"epochs of (\d+) batches", said)[-1])
     return {
         "test": {name: test[name] for name in ("bleu", "chrf", "exact", "signature", "search", "step")},
-        "epochs": float(epochs),
+        "epochs": round(max(row["step"] for row in rows) / batches, 2),
         "tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
         "padding": round(statistics.median(row["padding"] for row in rows if "padding" in row), 3),
         "shapes": len(compiled),

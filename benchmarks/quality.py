@@ -196,11 +196,11 @@ def result_of(run: Path) -> dict[str, Any]:
     said = log_of(run).read_text(encoding="utf-8")
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
-    *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
+    updates, batches = max(row["step"] for row in rows), int(re.findall(r"epochs of (\d+) batches", said)[-1])
     return {
         "seed": seed_of(run),
-        "updates": max(row["step"] for row in rows),
-        "epochs": float(epochs),
+        "updates": updates,
+        "epochs": round(updates / batches, 2),
         "target_tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
         "compile_s": round(sum(map(float, re.findall(r"compiled batches of .*? in ([\d.]+) s", said))), 1),
         "training_minutes": float(minutes),
