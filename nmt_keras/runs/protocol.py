@@ -27,7 +27,6 @@ import platform
 import re
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import asdict, dataclass, field, replace
@@ -188,32 +187,27 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     """
     make_folder(study.folder / "runs")
     _require_same_study(study)
-    piloted = {system.name: threading.Event() for system in study.systems}
     _ = study.pairs, study.corpus_facts  # cached now, because the threads below pickle the study
+    failed = []
     with sole_writer(study.folder), Processes(jobs) as processes:
 
         def work(system: Recipe, seed: int) -> None:
-            if seed == study.seeds[0]:
-                try:
-                    if study.needs_pilots and not study.pilot_path(system).exists():
-                        processes.run(_train_pilots, study, system)
-                finally:
-                    piloted[system.name].set()
-            piloted[system.name].wait()
+            if seed == study.seeds[0] and study.needs_pilots and not study.pilot_path(system).exists():
+                processes.run(_train_pilots, study, system)
             if not study.path(system, seed).exists():
                 processes.run(_train_and_score, study, system, seed)
 
-        names: dict[Future[None], str] = {}
-        for seed in study.seeds:
-            for system in study.systems:
-                names[processes.threads.submit(work, system, seed)] = study.path(system, seed).stem
-        failed = []
-        for future in as_completed(names):
-            if (error := future.exception()) is None:
-                rows = write_table(study)
-            else:
-                failed.append(names[future])
-                report(f"{names[future]}: {error}")
+        for seeds in (study.seeds[:1], study.seeds[1:]):  # the pilots of the first seed choose the rates of all
+            names: dict[Future[None], str] = {}
+            for seed in seeds:
+                for system in study.systems:
+                    names[processes.threads.submit(work, system, seed)] = study.path(system, seed).stem
+            for future in as_completed(names):
+                if (error := future.exception()) is None:
+                    rows = write_table(study)
+                else:
+                    failed.append(names[future])
+                    report(f"{names[future]}: {error}")
     if failed:
         raise ChildProcessError(f"{', '.join(sorted(failed))}: failed. Run the same command again to train them.")
     return rows
