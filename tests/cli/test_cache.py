@@ -50,7 +50,7 @@ def test_the_folder_is_the_user_s_alone_and_the_same_in_the_next_process(root, m
 @pytest.mark.parametrize(
     "change",
     [
-        lambda patch: patch.setattr(cache, "version", lambda _: "2.20.0"),
+        lambda patch: patch.setattr(cache, "version", lambda _: "0.1"),
         lambda patch: patch.setattr(cache, "PROCESSOR", Path(__file__)),
         lambda patch: patch.setattr(os, "sched_getaffinity", lambda _: range(77)),
         lambda patch: patch.setenv("TF_NUM_INTRAOP_THREADS", "77"),

@@ -177,7 +177,7 @@ def test_notebook_0_contains_its_picture():
     assert cell.metadata["svg_sha256"] == hashlib.sha256(svg).hexdigest(), "render docs/architecture.svg as PNG anew"
 
 
-DEPENDENCIES = ["tensorflow>=2.20,<2.22", "tensorflow-text>=2.20,<2.22", "keras>=3.12,<4"]
+DEPENDENCIES = ["tensorflow>=2.20,<2.22", "tensorflow-text>=2.20,<2.22", "keras>=3.13,<4"]
 
 
 @pytest.mark.parametrize(
