@@ -61,7 +61,7 @@ def assert_equal_to_the_bit(found, wanted):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"gradient_accumulation_steps": 2, "ema_decay": 0.9, "decay": "plateau", "optimizer": "adadelta"},
+        {"gradient_accumulation_steps": 2, "decay": "plateau", "optimizer": "adadelta"},
         {"precision": "mixed_float16"},
         pytest.param({"xla": True}, marks=pytest.mark.slow),
     ],
