@@ -143,11 +143,11 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("span", "xla", "traces"), [("global", True, 1), ("global", False, 3), ("local-m", True, 3)])
-def test_the_buckets_of_xla_share_a_trace_unless_attention_depends_on_the_width(batches, span, xla, traces):
+@pytest.mark.parametrize(("xla", "traces"), [(True, 1), (False, 3)])
+def test_the_buckets_of_xla_share_a_trace(batches, xla, traces):
     buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
     batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
-    model = build_model(replace(TINY_RECIPE.model, attention=AttentionConfig("general", span)), V, V)
+    model = build_model(replace(TINY_RECIPE.model, attention=AttentionConfig("general", "local-m")), V, V)
     updater = Updater(model, config(xla=xla))
     assert len(compile_and_time(updater, batches, lambda _: None)) == 3
     assert updater.gradients.experimental_get_tracing_count() == traces
