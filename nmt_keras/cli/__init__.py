@@ -190,7 +190,9 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             expected += (tensorflow.errors.OpError,)
-            if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
+            in_cache = not isinstance(error, tensorflow.errors.ResourceExhaustedError) or str(cache) in str(error)
+            suspect = isinstance(error, tensorflow.errors.OpError) and in_cache and not console.has_shown_updates
+            if cache is not None and suspect:
                 shutil.rmtree(cache, ignore_errors=True)  # an entry may be damaged, or the disk full
                 console.say(f"nmt: emptied the cache of compiled training steps, {cache}. Run the same command again.")
         if not isinstance(error, expected):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -49,7 +50,11 @@ def _progress(run: Path) -> tuple[str, str, str]:
     The log is read without ``read_log``, which imports TensorFlow.
     """
     lines = (run / LOG).read_text("utf-8").split("\n")[:-1] if (run / LOG).exists() else []
-    rows = [row for row in map(json.loads, lines) if "valid_bleu" in row]
+    rows = []
+    for line in lines:
+        with suppress(ValueError):  # a damaged line, which a resumed training reports
+            row = json.loads(line)
+            rows += [row] if isinstance(row, dict) and "valid_bleu" in row else []
     minutes = f"{rows[-1]['seconds'] / 60:.1f}" if rows and "seconds" in rows[-1] else "-"
     scores = read_json(run / SCORES) if (run / SCORES).exists() else {}
     for part in ("test", "valid"):

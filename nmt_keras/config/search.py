@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +39,7 @@ class SearchConfig:
     """Number of tokens of the n-grams that may occur only once in a translation; 0 for no limit."""
     repetition_penalty: float = 1.0
     """Factor of the log-probabilities of tokens that the translation already contains. Above 1, repetition is less
-    probable; 1 for no penalty. The score includes the penalty."""
+    probable; 1 for no penalty. The score of a greedy or beam search includes it."""
     replaces_unknown: bool = False
     """If True, replaces each UNK by a translation of the source word that it attends to most (Luong et al. 2015). The
     lexicon gives the translation. A source word that is not in the lexicon is copied."""
@@ -72,7 +73,7 @@ class SearchConfig:
         require_each(
             self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta", "no_repeat_ngram_size"
         )
-        require_each(self, lambda value: value > 0.0, "a number above 0", "repetition_penalty")
+        require_each(self, lambda value: 0.0 < value < math.inf, "a number above 0", "repetition_penalty")
         require(
             self.temperature == 0.0 or self.temperature >= 1e-6,
             "SearchConfig.temperature",

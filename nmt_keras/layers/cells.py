@@ -153,7 +153,6 @@ class GRUCell(Cell):
     def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Creates the weights; see :class:`Cell`."""
         super().build(x_shape, context_shape)
-        # ``initializers`` makes a matrix orthogonal if its name ends in "recurrent"
         shape = (self.units, 2 * self.units)  # U_z, U_r
         self.gates_recurrent = self.add_weight(shape, "orthogonal", role="recurrent", name="gates_recurrent")
         self.recurrent = self.add_weight(

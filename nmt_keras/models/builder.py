@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from nmt_keras.config import ModelConfig, require_choice
+from nmt_keras.config import ModelConfig, require, require_choice
 from nmt_keras.config.model import REGISTERED_SCORES
 from nmt_keras.layers.attention import Attention, BahdanauAttention, FixedContext, GlobalAttention, NoAttention
 from nmt_keras.layers.bridges import Bridge, CopyBridge, DenseBridge, ZeroBridge
@@ -88,14 +88,18 @@ def register_score(name: str, build: Callable[[ModelConfig], ScoreFunction]) -> 
     Args:
         name: Value of ``AttentionConfig.kind``. An existing score of this name is replaced.
         build: Function that returns the layer. Its argument is the configuration of the model.
+
+    Raises:
+        ValueError: ``name`` is a kind without scores, such as "none".
     """
+    require(name not in FIXED, "name", f"none of {', '.join(FIXED)}", name)
     SCORES[name] = build
     REGISTERED_SCORES.add(name)
 
 
 def _global_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
     if type(score) is AdditiveScore:
-        return BahdanauAttention(score.units, initializer=model.initializer, name="attention")
+        return BahdanauAttention(score.units, initializer=score.initializer, name="attention")
     return GlobalAttention(score, name="attention")
 
 

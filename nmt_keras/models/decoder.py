@@ -166,7 +166,7 @@ class BaseDecoder(keras.Model):
         Args:
             ids: [B, T] int32: START, then the reference without its last token.
             encoding: Encoding of the sources.
-            training: If True, applies dropout.
+            training: If True, applies dropout. Scheduled sampling always does.
             randomness: Source of the random numbers, with which dropout is applied even if ``training`` is not True.
                 None draws them from Keras's global generator.
             sampling_probability: [] float32, probability of reading the decoder's previous prediction instead of the

@@ -81,7 +81,7 @@ class Seq2Seq(keras.Model):
         Args:
             inputs: Source ids [B, S], and target inputs [B, T]: START, then the reference without its last token. Both
                 are padded with PAD.
-            training: If True, applies dropout.
+            training: If True, applies dropout. Scheduled sampling always does.
             randomness: Source of a training step's random numbers. If given, dropout is applied even if ``training`` is
                 not True. If None, as under ``fit``, the random numbers of a compiled model are a function of ``seed``,
                 the optimizer's iterations and the replica; others are drawn from Keras's global generator.

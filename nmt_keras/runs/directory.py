@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import Recipe
-from nmt_keras.files import read_json, require_format, stamped, write_whole
+from nmt_keras.files import PARTIAL, read_json, require_format, stamped, write_whole
 
-FORMAT = 1
+FORMAT = 2
 """Format number of run directories, stored in ``recipe.json``."""
 
 RECIPE = "recipe.json"
@@ -69,7 +69,7 @@ def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     stored = read_recipe(folder)
     if recipe is None:
         return stored
-    if not any((folder / CHECKPOINTS).glob("*/ckpt-*")):
+    if all(path.name.endswith(PARTIAL) for path in (folder / CHECKPOINTS).glob("*/ckpt-*")):
         longer = {name: getattr(recipe.train, name) for name in ("steps", "epochs", "minutes")}
         stored = dataclasses.replace(stored, train=dataclasses.replace(stored.train, **longer))
     before, now = (flat(dataclasses.asdict(each)) for each in (stored, recipe))

@@ -122,8 +122,8 @@ class Study:
 
     def pilot_end(self, system: Recipe) -> int:
         """Returns the step after which a system's pilots stop: that of a validation."""
-        interval = math.ceil(self.updates / system.train.validations)
-        return min(self.updates, interval * math.ceil(PILOT_SHARE * self.updates / interval))
+        count = system.train.validations
+        return math.ceil(math.ceil(PILOT_SHARE * count) * self.updates / count)
 
     def run_recipe(self, system: Recipe, seed: int) -> Recipe:
         """Returns the recipe of a run.
@@ -344,7 +344,10 @@ def _require_same_pilots(study: Study, system: Recipe) -> None:
 
 def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
     stored = read_json(path)
-    earlier = Recipe.from_json(json.dumps(stored["recipe"]), str(path))  # fields added since have their defaults
+    try:
+        earlier = Recipe.from_json(json.dumps(stored["recipe"]), str(path))  # fields added since have their defaults
+    except ValueError as error:
+        raise ValueError(f"{error} If another version of nmt_keras wrote it, use that, or another folder.") from error
     there = flat({"recipe": asdict(earlier), "corpus": stored["corpus"]})
     here = flat({"recipe": asdict(recipe), "corpus": study.corpus_facts})
     changed = [f"{name} {there.get(name)!r} -> {value!r}" for name, value in here.items() if there.get(name) != value]

@@ -89,7 +89,6 @@ def train_run(
             if (folder / INITIAL).exists():
                 load_weights(model, folder / INITIAL)
         report(describe_execution(execution_of(config, model), model, config))
-        # validation uses the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, search=recipe.search)
         callbacks: list[Callback] = [ProgressCallback(show)]
         if options.profile:
@@ -102,7 +101,7 @@ def train_run(
             batches,
             Checkpoints(folder / CHECKPOINTS, updater, identity(folder, recipe)),
             folder / "log.jsonl",
-            validation(model, translator, data.valid, config),
+            validation(model, translator, data.valid, config, origin),
             report,
             callbacks,
             previous=options.previous,

@@ -11,6 +11,7 @@ from nmt_keras.config import TrainConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.batching import encode_pairs
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training import batch_loss
@@ -21,7 +22,11 @@ MAX_ROWS = 128
 
 
 def validation(
-    model: Seq2Seq, translator: ModelTranslator, pairs: Sequence[Pair], config: TrainConfig
+    model: Seq2Seq,
+    translator: ModelTranslator,
+    pairs: Sequence[Pair],
+    config: TrainConfig,
+    origin: CorpusOptions | None = None,
 ) -> Callable[[], dict[str, float]]:
     """Returns a function that evaluates ``model`` on ``pairs`` with its current weights.
 
@@ -33,6 +38,7 @@ def validation(
         translator: Translator with ``model``.
         pairs: The validation set.
         config: Configuration of training. Validation batches are at most as large as training batches.
+        origin: Options of the corpus. BLEU uses their target language and tokenizer.
     """
     source, target, _ = encode_pairs(translator.codec, pairs)
     buckets = choose_buckets(source.lengths, target.lengths, count=8)
@@ -47,6 +53,7 @@ def validation(
     )
     spaced = np.linspace(0, len(pairs) - 1, config.validation_sentences)
     sample = [pairs[i] for i in np.unique(spaced.astype(int))]
+    language, tokenizer = (origin.languages[1], origin.bleu_tokenizer) if origin else (None, None)
 
     def validate() -> dict[str, float]:
         losses = [measure(batch.source, batch.target) for batch in batches.epoch(0)]
@@ -54,7 +61,7 @@ def validation(
         hypotheses = [found.text for found in translator.translate([pair.source for pair in sample])]
         return {
             "valid_loss": total / sum(float(loss.tokens) for loss in losses),
-            "valid_bleu": bleu(hypotheses, [pair.target for pair in sample]).value,
+            "valid_bleu": bleu(hypotheses, [pair.target for pair in sample], language, tokenizer).value,
         }
 
     return validate

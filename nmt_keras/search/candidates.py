@@ -69,11 +69,13 @@ def candidates(
         Ids [b, Q, C] int32 in any order, and log-probabilities [b, Q, C] float32, IMPOSSIBLE for forbidden tokens.
     """
     count += constraints.forbidden_count
-    values, ids = top_k(logits, count)
-    log_total = _log_sum_exp(logits, peak=values[..., :1])
-    log_probs = values - log_total
     if constraints.limits_repetition:
+        log_total = _log_sum_exp(logits, peak=tf.reduce_max(logits, axis=-1, keepdims=True))
         log_probs, ids = top_k(constraints.limit_repetition(logits - log_total, beams), count)
+    else:
+        values, ids = top_k(logits, count)
+        log_total = _log_sum_exp(logits, peak=values[..., :1])
+        log_probs = values - log_total
     log_probs = tf.where(constraints.allows(ids, beams.position), log_probs, IMPOSSIBLE)
     forced = forced_ids(beams, inputs)
     if forced is None:

@@ -22,7 +22,7 @@ class LogLikelihood(NamedTuple):
 
 
 def log_likelihood(step: StepFunction, state: Nest, memory: Nest, ids: tf.Tensor, lengths: tf.Tensor) -> LogLikelihood:
-    """Returns the log-probabilities of given translations. A search that chose these tokens returns the same values.
+    """Returns the log-probabilities of given translations, as a search without a repetition penalty does.
 
     Args:
         step, state, memory: See :func:`~nmt_keras.search.beam_search`.

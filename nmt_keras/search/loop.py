@@ -116,7 +116,8 @@ def _best(beams: Beams, inputs: SearchInputs, ranking: Ranking, n_best: int) -> 
     """Returns the ``n_best`` hypotheses by score. Hypotheses with END come before hypotheses without END."""
     scores = _scores(beams, inputs, ranking)
     by_score = tf.math.top_k(scores, beams.ids.shape[1]).indices
-    has_end = tf.gather(tf.reduce_any(tf.equal(beams.ids, END), axis=2), by_score, batch_dims=1)
+    has_end = (beams.log_probs > IMPOSSIBLE) & tf.reduce_any(tf.equal(beams.ids, END), axis=2)
+    has_end = tf.gather(has_end, by_score, batch_dims=1)
     order = tf.gather(by_score, tf.math.top_k(tf.cast(has_end, tf.int32), n_best).indices, batch_dims=1)  # [B, K]
     ids, lengths, scores, log_probs, alignments = (
         tf.gather(x, order, batch_dims=1)

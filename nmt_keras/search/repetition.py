@@ -1,4 +1,4 @@
-"""Limits of repetition, with the names and the meaning of Hugging Face's ``generate``."""
+"""Limits of repetition. They have Hugging Face's names, and act on log-probabilities as in its beam search."""
 
 from __future__ import annotations
 

@@ -212,7 +212,9 @@ def set_damaged_aside(folder: Path, report: Callable[[str], None]) -> None:
         damaged = [path for path in found if not is_whole(path)]
         if name == "best" or len(damaged) < len(found):
             for path in damaged:
-                path.rename(path.with_name(f"damaged-{path.name}"))
+                aside = path.with_name(f"damaged-{path.name}")
+                shutil.rmtree(aside, ignore_errors=True)  # an earlier one of the same step
+                path.rename(aside)
             whole = [path.name for path in found if path not in damaged]
             left = f"the newest intact checkpoint is {whole[-1]}" if whole else "no checkpoint is left"
             names = ", ".join(path.name for path in damaged)

@@ -75,9 +75,11 @@ def find_strategy() -> tf.distribute.Strategy | None:
         print(f"nmt: waiting at most {SECONDS_TO_MEET:.0f} s for {addresses}", file=sys.stderr, flush=True)
         # TensorFlow holds Python's global interpreter lock meanwhile; faulthandler's thread does not need it
         faulthandler.dump_traceback_later(SECONDS_TO_MEET, exit=True)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        StrategyReplicas(strategy).wait_for_processes()
-        faulthandler.cancel_dump_traceback_later()
+        try:
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
+            StrategyReplicas(strategy).wait_for_processes()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
         return strategy
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()

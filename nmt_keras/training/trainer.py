@@ -55,7 +55,7 @@ class ProgressCallback(Callback):
 
 
 class Trainer:
-    """Trains a model until all steps are made, the validation loss stops improving, or a signal arrives.
+    """Trains a model until all steps are made, validations stop improving, or a signal arrives.
 
     A new Trainer resumes from the last checkpoint. On a CPU with the same number of threads and with
     ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run, unless the length of
@@ -329,7 +329,6 @@ def _length(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, 
         return float(max(1, round(config.epochs * len(batches) / config.gradient_accumulation_steps)))
     counts = batches.bucket_counts(0)
     mean = sum(seconds[bucket] * count for bucket, count in counts.items()) / sum(counts.values())
-    mean *= config.gradient_accumulation_steps
     assert config.minutes is not None
     if 60.0 * config.minutes < spent + mean:
         raise ValueError(

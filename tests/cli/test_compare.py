@@ -63,6 +63,11 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
         61: 16,
         3: 1,
     }
+    for count in (4, 8, 10):  # a pilot ends with a validation
+        many = replace(system, train=replace(system.train, validations=count))
+        for updates in range(1, 300):
+            end = replace(made, updates=updates).pilot_end(many)
+            assert int(end * count / updates + 1e-9) > int((end - 1) * count / updates + 1e-9)
     without = study(tmp_path / "none", pairs, rates=(0.5,))
     assert without.run_recipe(TINY_RECIPE, 1).train.learning_rate == 0.01
 

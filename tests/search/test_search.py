@@ -87,6 +87,17 @@ SOURCES = [[4, 5, 6, 7, END], [END], [8, 9, END]]
 # The loop
 
 
+def test_places_without_a_hypothesis_come_last():
+    # with UNK forbidden, END and one word are left: END, 4 END, 4 4 are the only hypotheses of at most two tokens
+    state, memory = no_time(1), tf.constant(tables(1, 7, words=5, seed=3))
+    found = beam_search(
+        wander, state, inputs(memory, [2]), beam_size=4, n_best=4, constraints=Constraints(unk_allowed=False)
+    )
+    assert {tuple(ids) for ids in found.ids[0, :3].numpy().tolist()} == {(END, PAD), (4, END), (4, 4)}
+    assert found.lengths[0, 3] == 0
+    assert found.log_probs[0, 3] == -math.inf
+
+
 def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
     found = beam_search(spell, no_time(4), inputs(script_of("hello", "hello", "ox", "ox"), [12, 3, 12, 1]))
     assert spelt(found) == ["hello#", "hel", "ox#", "o"]
