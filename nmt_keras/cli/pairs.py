@@ -30,7 +30,7 @@ class Pairs(Columns):
     input. For two files, run paste es.txt en.txt | nmt ..."""
 
     def blocks(self, report: Callable[[str], None]) -> Iterator[list[Pair]]:
-        """Yields the pairs in blocks. Only a header is skipped, so the n-th result belongs to the n-th pair.
+        """Yields the pairs in blocks. Only a header and a title above it are skipped; other lines must be pairs.
 
         Args:
             report: Receives the columns, and a warning about replaced bytes.
@@ -64,7 +64,7 @@ class Pairs(Columns):
             rows = [line.split("\t") for line in lines]
             if layout is None:
                 layout = self.of(name).find(rows[:SAMPLE_ROWS], name)
-                number = bool(layout.header) and len(rows[0]) > 1
+                number = layout.title_lines + 1 if layout.header else 0
                 if description := str(layout):
                     report(f"{name}: {description}")
                 rows = rows[number:]

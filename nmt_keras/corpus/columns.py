@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,12 +103,15 @@ class Layout(NamedTuple):
     target: int
     header: tuple[str, ...] = ()  # names of the columns; empty without a header
     skipped: tuple[str, ...] = ()  # recognised columns without sentences, with their first cell
+    title_lines: int = 0  # lines of one cell before the header; they are skipped, too
 
     def __str__(self) -> str:
         sides = zip(("source", "target"), (self.source, self.target), strict=True)
         named = [f"{side} {at}{f' {self.header[at]!r}' if at < len(self.header) else ''}" for side, at in sides]
         columns = ", ".join([*named, *(f"not {each}" for each in self.skipped)])
-        return f"columns: {columns}" if self.header or self.skipped else ""
+        count = f"{self.title_lines} line{'s' * (self.title_lines > 1)}"
+        titles = f", {count} before the header skipped" if self.title_lines else ""
+        return f"columns: {columns}{titles}" if self.header or self.skipped else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,8 @@ class Columns:
         """Finds the columns in a table.
 
         A header is recognised if columns are chosen by name, or by ``is_header``. Columns of ids, numbers or terms,
-        columns with the same text in each row, and copies of another column are not chosen by default.
+        columns with the same text in each row, and copies of another column are not chosen by default. Rows of one cell
+        before a header, such as a title, are skipped.
 
         Args:
             rows: The first rows of the table, at most ``SAMPLE_ROWS``. A header is the first row of several cells.
@@ -180,14 +183,14 @@ class Columns:
             ValueError: a name is not in the header.
         """
         given: list[int | str | None] = [self.source_column, self.target_column]
-        if any(len(row) > 1 for row in rows):
-            rows = list(dropwhile(lambda row: len(row) < 2, rows))  # a title, or a blank line
+        title_lines = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title, or blank lines
+        rows = rows[title_lines:]
         body = rows if keys or len(rows) == 1 else rows[1:]
         names = [cell.strip(' "#').casefold() for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):
             if isinstance(column, str):
-                listed = ", ".join(map(repr, names[:12]))
-                require(column.strip().casefold() in names, OPTIONS[at], f"a column of {name}: {listed}", column)
+                listed = f": {', '.join(map(repr, names[:12]))}" if names else ", which has no header and no valid line"
+                require(column.strip().casefold() in names, OPTIONS[at], f"a column of {name}{listed}", column)
                 given[at] = names.index(column.strip().casefold())
         texts = _text_columns(body)
         skipped: list[int] = []
@@ -205,7 +208,8 @@ class Columns:
         header = keys or (map(str.strip, rows[0]) if is_named else ())
         if self.reverse:
             source, target = target, source
-        return Layout(source, target, tuple(header), tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped))
+        told = tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped)
+        return Layout(source, target, tuple(header), told, title_lines if is_named and not keys else 0)
 
 
 def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> bool:

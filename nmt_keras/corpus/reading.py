@@ -20,7 +20,7 @@ from functools import partial
 from itertools import chain, islice, repeat, zip_longest
 from os import PathLike
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from nmt_keras_serve.lines import INVISIBLE, byte_blocks, open_text
 
@@ -175,8 +175,8 @@ def parse_table(
     layout = columns.find([row for _, row in first if not isinstance(row, Fault)], str(path), keys)
     yield layout
     if layout.header and not keys:
-        valid = [each for each in first if isinstance(each[1], list)]
-        first.remove(next((each for each in valid if len(each[1]) > 1), valid[0]))
+        skipped = [each for each in first if isinstance(each[1], list)][: layout.title_lines + 1]
+        first = [each for each in first if each not in skipped]
     source, target = layout.source, layout.target
     for number, row in chain(first, rows):
         missing = not isinstance(row, Fault) and max(source, target) >= len(row)
@@ -235,32 +235,52 @@ def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[st
     """Yields the rows of CSV text. Each line of a malformed row is a fault.
 
     A first line such as ``sep=;`` names the separator, as in Excel. Otherwise it is the one of comma, semicolon, tab
-    and | that gives most rows of equal length.
+    and | that gives most rows of equal length. A tie excludes separators before a space, which are punctuation. Then
+    the comma is the last choice.
     """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in lines)
     head = list(islice(texts, SAMPLE_ROWS))
     declared = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
     head = head[bool(declared) :]
     sample = [line[:MAX_CHARACTERS].replace("\r", " ") for line in head]
-    widths = {  # the most common number of columns by separator, and the number of its rows
-        separator: Counter(map(len, csv.reader(sample, delimiter=separator))).most_common(1) or [(0, 0)]
-        for separator in (declared[1] if declared else ",;\t|")
+    rows = {
+        separator: [row for row in _parsed(csv.reader(sample, delimiter=separator, strict=True)) if _is_wide(row)]
+        for separator in (declared[1] if declared else ";\t|,")
     }
-    separator = max(widths, key=lambda each: (widths[each][0][0] > 1, widths[each][0][1]))
-    ((width, _),) = widths[separator]
+    widths = {  # the most common number of columns by separator, and the number of its rows
+        separator: Counter(map(len, found)).most_common(1)[0] if found else (2, 0) for separator, found in rows.items()
+    }
+    is_spaced = {each: any(cell.startswith(" ") for row in rows[each] for cell in row[1:]) for each in rows}
+    separator = max(rows, key=lambda each: (widths[each][1], not is_spaced[each]))
+    width, _ = widths[separator]
     reader, before = csv.reader(chain(head, texts), delimiter=separator, strict=True), bool(declared)
-    while True:
+    number, is_first = before + 1, True
+    for row in _parsed(reader):
+        found = row if isinstance(row, Fault) else _cells(row)
+        if _is_wide(row):
+            # A header may name more columns than the rows have. Its cells are words, not the rest of a text or number.
+            if any(row[width:]) and not (is_first and all(cell[:1].isalpha() for cell in row)):
+                found = Fault.EXTRA_COLUMN
+            is_first = False
+        last = max(number, reader.line_num + before) if isinstance(found, Fault) else number
+        yield from ((line, found) for line in range(number, last + 1))
         number = reader.line_num + before + 1
+
+
+def _parsed(reader: Iterator[list[str]]) -> Iterator[list[str] | Fault]:
+    """Yields the rows of a CSV reader, and a fault in place of each row that cannot be parsed."""
+    while True:
         try:
-            row = next(reader)
+            yield next(reader)
         except StopIteration:
             return
         except csv.Error:
-            found: list[str] | Fault = Fault.NOT_CSV
-        else:
-            found = Fault.EXTRA_COLUMN if any(row[width:]) else _cells(row)
-        last = max(number, reader.line_num + before) if isinstance(found, Fault) else number
-        yield from ((line, found) for line in range(number, last + 1))
+            yield Fault.NOT_CSV
+
+
+def _is_wide(row: list[str] | Fault) -> TypeGuard[list[str]]:
+    """Returns ``True`` if a row has several cells and is not blank."""
+    return not isinstance(row, Fault) and len(row) > 1 and any(row)
 
 
 def _cells(row: list[str]) -> list[str] | Fault:

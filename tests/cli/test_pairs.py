@@ -15,6 +15,12 @@ PAIR = ("Hola, tío.", "Hello.")
         ("a.tsv", "Spanish\tEnglish\nHola, tío.\tHello.\n", {}, ["columns: source 0 'Spanish', target 1 'English'"]),
         ("a.tsv", "17\tHola, tío.\tHello.\n", {}, ["columns: source 1, target 2, not 0 ('17')"]),
         ("a.tsv", "x\tHello.\tHola, tío.\n", {"source_column": 2, "target_column": 1}, []),
+        (
+            "a.tsv",
+            "My corpus\nSpanish\tEnglish\nHola, tío.\tHello.\n",
+            {},
+            ["columns: source 0 'Spanish', target 1 'English', 1 line before the header skipped"],
+        ),
         ("a.csv", 'es,en\n"Hola, tío.",Hello.\n', {}, ["columns: source 0 'es', target 1 'en'"]),
     ],
 )

@@ -262,6 +262,8 @@ NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
         ("a.tsv", as_lines(*NUMBERED), "not 3 ('x1')"),
         ("a.csv", b"sep=;\r\n" + as_csv([("español", "Englisch"), *ROWS], delimiter=";"), "source 0 'español'"),
         ("a.csv", as_csv(ROWS, delimiter="|"), ""),
+        ("a.csv", as_csv([("source", "target", "extra"), *ROWS]), "target 1 'target'"),
+        ("a.csv", b"\n\n" + as_csv([("source", "target"), ROWS[0]]) + as_csv(ROWS[1:]), "2 lines before the header"),
         ("a.tsv", as_lines(("# Spanish", "English (US)"), *ROWS), "source 0 '# Spanish'"),
         ("a.tsv", as_lines(('"input text"', '"output text"'), *ROWS), "target 1 '\"output text\"'"),
         ("a.tsv", as_lines(("Sentence 1", "Sentence 2"), *ROWS), "source 0 'Sentence 1'"),
@@ -281,6 +283,22 @@ def test_the_same_content_gives_the_same_pairs_in_each_format_and_the_columns_ar
     assert found_in(path, reverse=True).pairs == [(target, source) for source, target in ROWS]
 
 
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("Yes, sir.;Sí, señor.", ("Yes, sir.", "Sí, señor.")),
+        ("Yes, sir.\tSí, señor.", ("Yes, sir.", "Sí, señor.")),
+        ("1,5;2,5", ("1,5", "2,5")),
+        ("Yes; sir.,Sí; señor.", ("Yes; sir.", "Sí; señor.")),
+        ('"Yes, sir; 1;2","Sí, señor; 1;2"', ("Yes, sir; 1;2", "Sí, señor; 1;2")),
+        ("\n\nsource,target\nYes.,Sí.", ("Yes.", "Sí.")),
+        ("My corpus\n\nsource,target\nYes.,Sí.", ("Yes.", "Sí.")),
+    ],
+)
+def test_the_separator_of_csv_is_not_punctuation_of_its_sentences_nor_are_blank_lines_counted(write, text, pair):
+    assert found_in(write(f"{text}\n".encode(), "a.csv")).pairs == [pair]
+
+
 def test_a_table_in_a_zip_has_the_format_of_its_own_name(pack):
     assert found_in(pack(**{"pairs.csv": as_csv(ROWS)})).pairs == ROWS
 
@@ -295,6 +313,8 @@ def test_columns_are_chosen_by_their_names_in_the_header(write, columns):
         ValueError, match=r"--source-column\): .*pairs\.tsv: 'n', 'english', 'spanish', received 'german'"
     ):
         found_in(path, source_column="german")
+    with pytest.raises(ValueError, match=r"empty\.tsv, which has no header and no valid line, received 'es'"):
+        found_in(write(b"", "empty.tsv"), source_column="es")
 
 
 @pytest.mark.parametrize(
@@ -337,6 +357,8 @@ def test_malformed_rows_of_csv_and_json_are_counted_and_located(write, name, con
         ("a.csv", b"a\nb\n", "in .csv files by commas"),
         ("a.csv", b'"He said "yes".",a\n' * 9, "double quotes inside a cell"),
         ("a.csv", b"a,b\nc,d\nYes, sir,e\n", "Put quotes around texts with commas"),
+        ("a.csv", b"Yes, sir,e\na,b\nc,d\n", "Put quotes around texts with commas"),
+        ("a.csv", b'"' + (b"a" * 750 + b",") * 2 + b"\n" + (b"b" * 1500 + b",c\n") * 120, "Close each quote"),
     ],
 )
 def test_the_cause_of_many_malformed_lines_is_named(write, name, content, words):
@@ -354,12 +376,13 @@ def test_a_csv_row_with_a_comma_too_many_or_an_open_quote_is_no_pair_and_each_of
     assert report.lines == 7
 
 
-@pytest.mark.parametrize("title", [b"", b"My corpus", b"\xff"])
-def test_a_header_may_follow_a_title_or_a_bad_line(write, title):
+@pytest.mark.parametrize(("title", "malformed"), [(b"", 0), (b"My corpus", 0), (b"\xff", 1)])
+def test_a_header_may_follow_a_title_which_is_skipped_and_told_or_a_bad_line(write, title, malformed):
     path = write(title + b"\nSpanish\tEnglish\nHola.\tHello.\nUno.\tOne.\n")
     corpus = collect(stream_pairs(path, Columns()), str(path), 0.5)
     assert corpus.pairs == [("Hola.", "Hello."), ("Uno.", "One.")]
-    assert (corpus.report.malformed, corpus.report.lines) == (1, 3)
+    assert (corpus.report.malformed, corpus.report.lines) == (malformed, 2 + malformed)
+    assert ("1 line before the header skipped" in str(corpus.report)) == (not malformed)
 
 
 def test_a_table_with_one_column_has_no_pair_even_if_its_column_is_chosen_by_name(write):

@@ -98,7 +98,7 @@ def table(rows, form):
     """Returns pairs as the bytes of a table."""
     text = io.StringIO(newline="")
     if form == "pairs.csv":
-        csv.writer(text).writerows(rows)
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)  # a row such as a;b,c has two readings
     else:
         text.write("".join(json.dumps(row) + "\n" if form == "pairs.jsonl" else "\t".join(row) + "\n" for row in rows))
     return text.getvalue().encode()
