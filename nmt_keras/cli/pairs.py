@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ import nmt_keras
 from nmt_keras.cli.command import Flag, RunCommand
 from nmt_keras.cli.console import Console
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
-from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, stream_pairs
+from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, parse_table, table_name
 from nmt_keras.files import to_json
 
 PAIRS_AT_ONCE = 1024
@@ -40,22 +41,23 @@ class Pairs(Columns):
             ValueError: a line is not a pair.
         """
         name = STDIN if self.file == STANDARD_INPUT else self.file
-        if is_csv(name) or is_json(name) or self.has_names:
-            pairs = self._table(report)
+        with open_text(self.file) as stream:
+            form = table_name(stream, self.file)
+            if not (is_csv(form) or is_json(form) or self.has_names):
+                yield from self._lines(text_blocks(stream, name, report), name, report)
+                return
+            pairs = self._table(stream, name, report)
             while block := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
                 yield block
-            return
-        with open_text(self.file) as stream:
-            yield from self._lines(text_blocks(stream, name, report), name, report)
 
-    def _table(self, report: Callable[[str], None]) -> Iterator[Pair]:
-        for found in stream_pairs(self.file, self.of(self.file)):
+    def _table(self, stream: io.BufferedIOBase, name: str, report: Callable[[str], None]) -> Iterator[Pair]:
+        for found in parse_table(stream, name, self.of(self.file)):
             if isinstance(found, FaultyLine):
                 raise ValueError(f"{found}: expected a pair in each line. Repair the line.")
             if isinstance(found, Pair):
                 yield found
             elif description := str(found):
-                report(f"{self.file}: {description}")
+                report(f"{name}: {description}")
 
     def _lines(self, blocks: Iterable[list[str]], name: str, report: Callable[[str], None]) -> Iterator[list[Pair]]:
         """Yields the pairs of tab-separated lines as they arrive. The first block determines the columns."""

@@ -208,8 +208,8 @@ class Columns:
         header = keys or (map(str.strip, rows[0]) if is_named else ())
         if self.reverse:
             source, target = target, source
-        told = tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped)
-        return Layout(source, target, tuple(header), told, title_lines if is_named and not keys else 0)
+        described = tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped)
+        return Layout(source, target, tuple(header), described, title_lines if is_named and not keys else 0)
 
 
 def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> bool:

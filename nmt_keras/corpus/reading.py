@@ -196,7 +196,7 @@ def table_rows(
         keys: Receives the names of the columns if lines are JSON objects.
     """
     lines = ((number, line) for number, (line,) in _rows([path], stream))
-    name = f"{path} {getattr(stream, 'name', '')}"  # the latter is that of a file in a zip
+    name = table_name(stream, path)
     if is_csv(name):
         yield from _csv_rows(lines)
         return
@@ -204,6 +204,11 @@ def table_rows(
     for number, line in lines:
         text = _decode(line)
         yield number, text if isinstance(text, Fault) else parse(text)
+
+
+def table_name(stream: io.BufferedIOBase, path: str | PathLike[str]) -> str:
+    """Returns the name that determines the format of an opened table: of the file, and of its member if it is a zip."""
+    return f"{PurePath(path).name} {PurePath(str(getattr(stream, 'name', ''))).name}"
 
 
 def is_csv(path: str) -> bool:
