@@ -18,11 +18,12 @@ const [form, field, result, problem] = ["request", "sentence", "result", "proble
 
 const config = await readConfig();
 const name = new URLSearchParams(location.search).get("model")?.trim() || config.models[0]?.name;
-const settings = { source_language: "", target_language: "", search: "beam", ...settingsOf(name) };
-const [sourceLanguage, targetLanguage] = [settings.source_language, settings.target_language]; // "" if unknown
+const settings = settingsOf(name);
+const sourceLanguage = settings?.source_language ?? ""; // "" if unknown
+const targetLanguage = settings?.target_language ?? "";
 for (const id of ["sentence", "source", "example-sentence"]) write(element(id), sourceLanguage);
 for (const id of ["target", "whole", "spoken"]) write(element(id), targetLanguage);
-form.elements.search.value = settings.search;
+form.elements.search.value = settings?.search === "align" ? "align" : "beam";
 nameLanguages();
 listModels();
 const service = new Service(name ?? "", config.timeout_seconds);
@@ -87,15 +88,28 @@ function languageName(code) {
 /** Offers the models if there is a choice. The typed text is kept for another model of the same language. */
 function listModels() {
   const names = config.models.map((model) => model.name);
-  element("choice-of-models").hidden = names.length < 2 && names.includes(name);
+  element("choice-of-models").hidden = names.every((each) => each === name);
   element("models").replaceChildren(...names.map((each) => new Option(each, each, false, each === name)));
   if (!names.includes(name)) element("models").prepend(new Option("Choose a model", "", true, true));
   element("models").addEventListener("change", ({ target }) => {
-    if (settingsOf(target.value)?.source_language === sourceLanguage) sessionStorage.setItem(KEPT, field.value);
-    location.search = new URLSearchParams({ model: target.value });
+    const chosen = target.value;
+    target.value = settings ? name : ""; // the browser may show this page again after "Back"
+    if (settingsOf(chosen)?.source_language === sourceLanguage) tryStorage((kept) => kept.setItem(KEPT, field.value));
+    location.search = new URLSearchParams({ model: chosen });
   });
-  field.value = sessionStorage.getItem(KEPT) ?? field.value;
-  sessionStorage.removeItem(KEPT);
+  tryStorage((kept) => {
+    field.value = kept.getItem(KEPT) ?? field.value;
+    kept.removeItem(KEPT);
+  });
+}
+
+/** Calls a function with the tab's storage. The page works without it. */
+function tryStorage(use) {
+  try {
+    use(sessionStorage);
+  } catch (error) {
+    console.warn("sessionStorage:", error.message); // blocked or full
+  }
 }
 
 /** Returns the settings of a model in config.json. */
@@ -165,9 +179,11 @@ function typed() {
   return field.value.normalize("NFC").trim();
 }
 
+/** Shows the version, and the name unless the list of models shows it. */
 function showModel() {
   const version = `version ${service.model.version}`;
-  element("model").replaceChildren(...(element("choice-of-models").hidden ? [bdi(name), ` · ${version}`] : [version]));
+  const isListed = settings && !element("choice-of-models").hidden;
+  element("model").replaceChildren(...(isListed ? [version] : [bdi(name), ` · ${version}`]));
   element("searches").hidden = !service.model.hasBeam;
 }
 

@@ -24,7 +24,7 @@ STATUS = re.compile(r"/v1/models/[^/]+$")
 METADATA = re.compile(r"/metadata$")
 
 
-def configured(*others: str, timeout_seconds: float = 20.0, **settings: str) -> dict[str, Any]:
+def configured(*others: str, timeout_seconds: float = 20.0, **settings: str | None) -> dict[str, Any]:
     """Returns a config.json with the model ``spa-eng``, its settings, and other models."""
     return {
         "models": [{"name": "spa-eng", **settings}, *({"name": name} for name in others)],
@@ -564,6 +564,43 @@ def test_another_model_is_chosen_from_the_list_and_gets_the_text_if_it_is_of_its
     assert web.page.url.endswith("?model=spa-eng")
     web.expect("#sentence").to_have_value(kept)
     web.expect("#target").to_have_text("dos uno" if kept else "")
+
+
+def test_without_storage_another_model_can_still_be_chosen(web):
+    blocked = "{ get() { throw new DOMException('blocked', 'SecurityError'); } }"
+    web.page.add_init_script(f"Object.defineProperty(window, 'sessionStorage', {blocked})")
+    models = [{"name": name, "source_language": "es"} for name in ("eng-spa", "spa-eng")]
+    web.answer("**/config.json", json={"models": models})
+    web.open()
+    web.page.get_by_label("Model").select_option("spa-eng")
+    web.expect("#model").to_have_text("version 3")
+    web.ask("uno dos")
+    web.expect("#target").to_have_text("dos uno")
+
+
+@pytest.mark.parametrize(("others", "offered"), [([], False), (["eng-spa"], True), (["eng-spa", "fra-eng"], True)])
+def test_a_model_outside_the_list_is_named(web, others, offered):
+    web.answer("**/config.json", json={"models": [{"name": other} for other in others]})
+    web.open("?model=spa-eng")
+    web.expect("#model").to_have_text("spa-eng · version 3")
+    web.expect("#models").to_be_visible(visible=offered)
+
+
+@pytest.mark.parametrize(("query", "shown"), [("", "spa-eng"), ("?model=other", "")])
+def test_a_page_that_is_left_shows_its_own_model_again(web, query, shown):
+    web.answer("**/config.json", json=configured("eng-spa"))
+    web.open(query)
+    web.answer(re.compile(r"\?model=eng-spa$"), status=204)  # the browser stays on the page
+    with web.page.expect_request(re.compile(r"\?model=eng-spa$")):
+        web.page.get_by_label("Model").select_option("eng-spa")
+    web.expect("#models").to_have_value(shown)
+
+
+def test_invalid_settings_of_a_model_are_replaced_by_defaults(web):
+    web.answer("**/config.json", json=configured(source_language=None, target_language=None, search="greedy"))
+    web.ask("uno dos")
+    web.expect("#hypotheses tbody tr").to_have_count(2)
+    expect(web.page.get_by_label("Beam")).to_be_checked()
 
 
 def test_a_model_that_is_missing_is_replaced_from_the_list(web):
