@@ -167,7 +167,8 @@ class BahdanauAttention(GlobalAttention):
     """
 
     def __init__(self, units: int, *, initializer: str = "glorot", **kwargs: object) -> None:
-        super().__init__(AdditiveScore(units, initializer=initializer, name="score"), initializer=initializer, **kwargs)
+        score = AdditiveScore(units, initializer=initializer, dtype=kwargs.get("dtype"), name="score")
+        super().__init__(score, initializer=initializer, **kwargs)
         self.units = units
 
     def get_config(self) -> dict[str, object]:

@@ -59,9 +59,9 @@ class BaseLayer(keras.layers.Layer):
         return tf.cast(x, self.compute_dtype)
 
 
-def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
+def layer_norm(units: int, name: str, dtype: keras.DTypePolicy) -> keras.layers.LayerNormalization:
     """Returns a built layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``."""
-    layer = keras.layers.LayerNormalization(epsilon=1e-5, name=name)
+    layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, name=name)
     layer.build((None, None, units))
     return layer
 

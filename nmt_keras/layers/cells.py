@@ -226,10 +226,10 @@ class LayerNormGRUCell(Cell):
         self.recurrent = self.add_weight(
             (self.units, 3 * self.units), "orthogonal", role="recurrent", name="recurrent"
         )  # U_z, U_r, U
-        self.gates_norm = layer_norm(2 * self.units, "gates_norm")
-        self.proposal_norm = layer_norm(self.units, "proposal_norm")
-        self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm")
-        self.recurrent_proposal_norm = layer_norm(self.units, "recurrent_proposal_norm")
+        self.gates_norm = layer_norm(2 * self.units, "gates_norm", self.dtype_policy)
+        self.proposal_norm = layer_norm(self.units, "proposal_norm", self.dtype_policy)
+        self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm", self.dtype_policy)
+        self.recurrent_proposal_norm = layer_norm(self.units, "recurrent_proposal_norm", self.dtype_policy)
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""

@@ -135,7 +135,9 @@ class SelfAttentionLayer(BaseLayer):
     def __init__(self, units: int, heads: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
-        self.self_attention = MultiHead(units, heads, initializer=self.initializer, name="self_attention")
+        self.self_attention = MultiHead(
+            units, heads, initializer=self.initializer, dtype=self.dtype_policy.name, name="self_attention"
+        )
 
     def build(self, annotations_shape: Shape | None = None) -> None:
         """Creates the weights.
@@ -145,12 +147,14 @@ class SelfAttentionLayer(BaseLayer):
         """
         units = self.units
         self.self_attention.build((None, None, units))
-        self.self_attention_norm = layer_norm(units, "self_attention_norm")
+        self.self_attention_norm = layer_norm(units, "self_attention_norm", self.dtype_policy)
         if annotations_shape is not None:
-            self.cross_attention = MultiHead(units, self.heads, initializer=self.initializer, name="cross_attention")
+            self.cross_attention = MultiHead(
+                units, self.heads, initializer=self.initializer, dtype=self.dtype_policy.name, name="cross_attention"
+            )
             self.cross_attention.build(annotations_shape)
-            self.cross_attention_norm = layer_norm(units, "cross_attention_norm")
-        self.feed_forward_norm = layer_norm(units, "feed_forward_norm")
+            self.cross_attention_norm = layer_norm(units, "cross_attention_norm", self.dtype_policy)
+        self.feed_forward_norm = layer_norm(units, "feed_forward_norm", self.dtype_policy)
         self.inner_kernel = self.add_weight((units, 4 * units), "glorot_uniform", name="inner_kernel")
         self.inner_bias = self.add_weight((4 * units,), "zeros", role="bias", name="inner_bias")
         self.outer_kernel = self.add_weight((4 * units, units), "glorot_uniform", name="outer_kernel")

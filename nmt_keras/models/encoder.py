@@ -51,7 +51,9 @@ class BaseEncoder(keras.Model):
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.depth, self.dropout_rate, self.initializer = units, layers, dropout_rate, initializer
         embeddings = initializer_of(initializer, "kernel", "uniform")
-        self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, embeddings, name="embedding")
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_size, embeddings, dtype=self.dtype_policy.name, name="embedding"
+        )
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding of ids [B, S]."""
@@ -166,7 +168,11 @@ class Encoder(BaseEncoder):
         self.annotation_size = 2 * self.units if both and merge == "concatenate" else self.units
         numbers, make = range(self.depth), CELLS[cell]
         self.forward_cells, self.backward_cells = (
-            [make(self.units, initializer=self.initializer, name=f"{way}_{i}") for i in numbers if direction != other]
+            [
+                make(self.units, initializer=self.initializer, dtype=self.dtype_policy.name, name=f"{way}_{i}")
+                for i in numbers
+                if direction != other
+            ]
             for way, other in (("forward", "backward"), ("backward", "forward"))
         )
 
@@ -271,7 +277,9 @@ class SelfAttentionEncoder(BaseEncoder):
         super().__init__(**kwargs)
         self.heads = heads
         self.blocks = [
-            SelfAttentionLayer(self.units, heads, initializer=self.initializer, name=f"source_layer_{i}")
+            SelfAttentionLayer(
+                self.units, heads, initializer=self.initializer, dtype=self.dtype_policy.name, name=f"source_layer_{i}"
+            )
             for i in range(self.depth)
         ]
 
@@ -283,7 +291,7 @@ class SelfAttentionEncoder(BaseEncoder):
             self.input_kernel = self.add_weight((self.embedding_size, self.units), kernel, name="input_kernel")
         for block in self.blocks:
             block.build()
-        self.norm = layer_norm(self.units, "norm")
+        self.norm = layer_norm(self.units, "norm", self.dtype_policy)
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding."""

@@ -97,9 +97,14 @@ class RecurrentDecoder(BaseDecoder):
             )
         self.cell, self.residual, self.reads_words = cell, residual, reads_words
         self.recurrent_dropout_rate = recurrent_dropout_rate
-        cells = [CELLS[cell](units, initializer=initializer, name=f"cell_{i}") for i in range(layers)]
-        self.stack = StackedCells(cells, residual=residual, name="stack")
-        self.bridge = bridge or DenseBridge(units, layers=layers, initializer=initializer, name="bridge")
+        cells = [
+            CELLS[cell](units, initializer=initializer, dtype=self.dtype_policy.name, name=f"cell_{i}")
+            for i in range(layers)
+        ]
+        self.stack = StackedCells(cells, residual=residual, dtype=self.dtype_policy.name, name="stack")
+        self.bridge = bridge or DenseBridge(
+            units, layers=layers, initializer=initializer, dtype=self.dtype_policy.name, name="bridge"
+        )
         self.attention = attention
 
     @staticmethod
@@ -241,7 +246,9 @@ class ConditionalDecoder(Decoder):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "output_state": "current"})
-        self.word_cell = CELLS[self.cell](self.units, initializer=self.initializer, name="word_cell")
+        self.word_cell = CELLS[self.cell](
+            self.units, initializer=self.initializer, dtype=self.dtype_policy.name, name="word_cell"
+        )
 
     def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
         """Builds the cell that reads the word, and the others, of which the first reads the context."""

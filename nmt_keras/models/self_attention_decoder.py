@@ -71,7 +71,9 @@ class SelfAttentionDecoder(BaseDecoder):
         super().__init__(vocabulary_size=vocabulary_size, units=units, output_layer=output_layer, **kwargs)
         self.heads, self.max_positions = heads, max_positions
         self.blocks = [
-            SelfAttentionLayer(units, heads, initializer=self.initializer, name=f"target_layer_{i}")
+            SelfAttentionLayer(
+                units, heads, initializer=self.initializer, dtype=self.dtype_policy.name, name=f"target_layer_{i}"
+            )
             for i in range(self.depth)
         ]
 
@@ -84,7 +86,7 @@ class SelfAttentionDecoder(BaseDecoder):
             self.input_kernel = self.add_weight((self.embedding_size, self.units), kernel, name="input_kernel")
         for block in self.blocks:
             block.build(encoding_shape.values)
-        self.norm = layer_norm(self.units, "norm")
+        self.norm = layer_norm(self.units, "norm", self.dtype_policy)
         self.output_layer.build(states, (None, None, 0), words)
 
     def get_config(self) -> dict[str, object]:

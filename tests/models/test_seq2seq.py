@@ -291,3 +291,24 @@ def test_a_model_composed_of_an_encoder_and_a_decoder_comes_back_from_a_keras_fi
     assert_same(loaded(inputs), model(inputs), rtol=0.0, atol=0.0)
     losses = [each.evaluate(inputs, inputs[1], verbose=0) for each in (loaded, model)]
     assert losses[0] == pytest.approx(losses[1])
+
+
+@ignore_keras_saving
+@pytest.mark.parametrize("recipe", ["conditional-gru", "gru-layer-norm", "self-attention"])
+def test_a_model_keeps_its_precision_in_a_process_that_has_another(recipe, dtype_policy, tmp_path):
+    config = TINY_MODEL
+    if recipe == "gru-layer-norm":
+        config = replace(config, encoder=replace(config.encoder, cell=recipe))
+    if recipe == "self-attention":
+        config = replace(
+            find_recipe(recipe).model,
+            embedding_size=8,
+            encoder=EncoderConfig(kind=recipe, units=8, heads=2),
+            decoder=replace(find_recipe(recipe).model.decoder, units=8, heads=2),
+        )
+    dtype_policy("mixed_bfloat16")
+    model, inputs = build_model(config, 19, 23), batch(PAIRS, 7, 5)
+    outputs = model(inputs)
+    model.save(tmp_path / "model.keras")
+    dtype_policy("float32")
+    assert_same(keras.models.load_model(tmp_path / "model.keras")(inputs).logits, outputs.logits, rtol=0.0, atol=0.0)
