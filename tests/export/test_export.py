@@ -241,7 +241,7 @@ def test_the_embedded_server_answers_the_warm_up_requests_while_it_loads(loading
 def test_tensorflow_2_20_loads_the_export_and_replies_the_same(python_of_serving, folders, expected):
     for kind, folder in folders.items():
         answers = ask(folder, list(REQUESTS.values()), python_of_serving)
-        assert answers.libraries == {"tensorflow": "2.20.0", "tensorflow-text": "2.20.0"}
+        assert answers.libraries == {"tensorflow": "2.20.0", "tensorflow-text": "2.20.1"}
         assert [check for check in checks(answers) if check.faults] == []
         for signature in CONTRACT:
             for name in ANSWERED:
