@@ -91,14 +91,14 @@ def test_the_training_time_may_change_until_there_is_a_checkpoint(folder):
         Run(folder, replace(longer, model=replace(longer.model, embedding_size=6)))
 
 
-@pytest.mark.parametrize("found", [None, 0, 2])
+@pytest.mark.parametrize("found", [None, 1, 3])
 def test_a_run_directory_of_another_format_is_refused(folder, found):
     path = folder / "recipe.json"
     fields = json.loads(path.read_text()) | {"format": found}
     if found is None:
         del fields["format"]
     path.write_text(json.dumps(fields))
-    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 1, received {found}, written by nmt_keras "):
+    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 2, received {found}, written by nmt_keras "):
         Run(folder)
 
 
