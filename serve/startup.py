@@ -27,7 +27,7 @@ def native_messages_hidden() -> Iterator[None]:
             sys.stderr = shown
         try:
             yield
-        except Exception:
+        except Exception:  # raised again below, after the messages that may explain it
             hidden.seek(0)
             os.write(shown.fileno(), hidden.read())
             raise

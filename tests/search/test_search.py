@@ -89,13 +89,14 @@ SOURCES = [[4, 5, 6, 7, END], [END], [8, 9, END]]
 
 def test_places_without_a_hypothesis_come_last():
     # with UNK forbidden, END and one word are left: END, 4 END, 4 4 are the only hypotheses of at most two tokens
-    state, memory = no_time(1), tf.constant(tables(1, 7, words=5, seed=3))
+    state, memory = no_time(16), tf.constant(tables(16, 7, words=5, seed=3, end=2.0))
     found = beam_search(
-        wander, state, inputs(memory, [2]), beam_size=4, n_best=4, constraints=Constraints(unk_allowed=False)
+        wander, state, inputs(memory, [2] * 16), beam_size=4, n_best=4, constraints=Constraints(unk_allowed=False)
     )
-    assert {tuple(ids) for ids in found.ids[0, :3].numpy().tolist()} == {(END, PAD), (4, END), (4, 4)}
-    assert found.lengths[0, 3] == 0
-    assert found.log_probs[0, 3] == -math.inf
+    for ids in found.ids.numpy().tolist():
+        assert {tuple(each) for each in ids[:3]} == {(END, PAD), (4, END), (4, 4)}
+    assert (found.lengths.numpy()[:, 3] == 0).all()
+    assert (found.log_probs.numpy()[:, 3] == -math.inf).all()
 
 
 def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
