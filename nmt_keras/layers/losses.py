@@ -96,7 +96,7 @@ def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.T
 
     A hit is ``True`` if the label is the most probable token.
     """
-    cross_entropy = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     label_logits = tf.gather(logits, labels, batch_dims=1)
-    uniform = cross_entropy + label_logits - tf.reduce_mean(logits, axis=-1)
-    return cross_entropy, uniform, label_logits >= tf.reduce_max(logits, axis=-1)
+    normaliser = tf.reduce_logsumexp(logits, axis=-1)
+    hits = label_logits >= tf.reduce_max(logits, axis=-1)
+    return normaliser - label_logits, normaliser - tf.reduce_mean(logits, axis=-1), hits

@@ -71,7 +71,7 @@ class AdditiveScore(ScoreFunction):
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
         keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]  # [B, 1 or Q, W, A]
         hidden = tf.tanh(matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys)  # [B, Q, W, A]
-        return tf.reduce_sum(self.cast(self.energy) * hidden, axis=-1)
+        return tf.einsum("bqwa,a->bqw", hidden, self.cast(self.energy))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

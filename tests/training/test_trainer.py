@@ -117,7 +117,8 @@ def test_masked_rows_change_no_update(batches, denominator):
         metrics = Updater(model, config(denominator=denominator)).update([room.filled(rows, shape)], 0, 0.05)
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5)
+        # Weights near 0 are small differences of updates of 0.05, whose float32 neighbours are 4e-9 away.
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-8)
 
 
 def test_minutes_are_refused_if_several_workers_train(batches, tmp_path, monkeypatch):
