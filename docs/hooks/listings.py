@@ -21,4 +21,4 @@ def listing(found: re.Match[str]) -> str:
     path, inner = module_of(found[1])
     title = f"{path.relative_to(ROOT)} · {'.'.join(inner)}"
     public = found[1].partition("._")[0]  # the reference has no private names, but the class or module that holds them
-    return f'```python title="{title}"\n{source_of(found[1])}\n```\n\nReference: [`{public}`][{public}].'
+    return f'```python title="{title}"\n{source_of(found[1])}\n```\n\nReference: [`{public}`][{public}].\n'

@@ -17,6 +17,7 @@ BADGE = re.compile(r"\[!\[Open in Colab\]\([^)]*\)\]\(([^)]*)\)")
 PICTURE = re.compile(r"\]\(data:image/png;base64,[^)]*\)")
 LINK = re.compile(r"\]\((\d-[\w-]+)\.ipynb\)")
 OUTSIDE = re.compile(r"\]\(((?:\.\./)*)\.\./notebooks/(\d-[\w-]+)\.ipynb")
+SERVING = re.compile(r"\]\(((?:\.\./)*)\.\./serve/README\.md")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -37,8 +38,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replaces links to notebooks by links to their pages."""
-    return OUTSIDE.sub(r"](\1notebooks/\2.md", markdown)
+    """Replaces links to notebooks and to ``serve/README.md`` by links to their pages."""
+    return OUTSIDE.sub(r"](\1notebooks/\2.md", SERVING.sub(r"](\1serving.md", markdown))
 
 
 def read(path: Path) -> nbformat.NotebookNode:

@@ -75,11 +75,30 @@ def test_pages_show_the_code_as_it_is():
         assert path.read_text("utf-8") == content, f"{path.name}: run python docs/generate.py"
 
 
-def test_relative_links_lead_to_files():
+def anchors(page: Path) -> set[str]:
+    """Returns the fragments of a page's headings, as on GitHub, and its own anchors."""
+    text = FENCE.sub("", page.read_text("utf-8"))
+    heads = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", "\n".join(re.findall(r"^#+ (.*)$", text, re.MULTILINE)))
+    slugs = re.sub(r"[^\w\n -]", "", heads.lower()).replace(" ", "-").split("\n")
+    return {*slugs, *re.findall(r'<a id="([^"]+)">', text)}
+
+
+def test_relative_links_lead_to_files_and_headings():
     listed = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True).split()
     for page in map(ROOT.joinpath, listed):
-        for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", FENCE.sub("", page.read_text("utf-8"))):
-            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
+        text = FENCE.sub("", page.read_text("utf-8"))
+        for link, fragment in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
+            assert not fragment or fragment in anchors(target), f"{page.relative_to(ROOT)}: {link}#{fragment}"
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_pages_read_well_without_the_extensions_of_the_site(name):
+    text = FENCE.sub("", PAGES[name].read_text("utf-8"))
+    includes_all = re.fullmatch(r'Source of this page: .*\n\n--8<-- "[\w./]+"\n', text)
+    found = re.search(r"^(?:!!!|:::|:   |--8<--).*|\{ ?[.#:]\w.*|\]\[nmt_keras.*", text, re.MULTILINE)
+    assert includes_all or not found, found[0]
 
 
 @pytest.fixture(scope="module")
