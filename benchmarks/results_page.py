@@ -189,6 +189,8 @@ def group_section(folder: Path) -> str:
     rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
     first = read(folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json")
     pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
+    if protocol.get("core_hours") is not None:
+        pilots += f"; {protocol['core_hours']:.1f} core hours of training"
     corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
     corpus += " --alignments spa-eng.align" if group.guided else ""
     seeds = " ".join(map(str, protocol["seeds"]))

@@ -220,7 +220,7 @@ def _train_pilots(study: Study, system: Recipe) -> None:
         recipe = study.pilot_recipe(system, factor)
         run = Run(study.pilot_folder(recipe), recipe)
         loss = pilot_loss(run, study, study.pilot_end(system))
-        rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss})
+        rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss, "seconds": _seconds(run)})
         tf.keras.backend.clear_session()
     identity = {"recipe": asdict(study.pilot_recipe(system)), "corpus": study.corpus_facts}
     found = {"name": system.name, **identity, "pilot_updates": study.pilot_end(system), "pilots": rows}
@@ -265,8 +265,12 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     if study.needs_pilots and seed == study.seeds[0]:
         _continue_pilot(study, system)
     recipe, path = study.run_recipe(system, seed), study.path(system, seed)
+    pilots = read_json(study.pilot_path(system))["pilots"] if study.needs_pilots else []
     run = Run(study.run_folder(system, seed), recipe)
     _train(run, study)
+    seconds, cores = _seconds(run), len(os.sched_getaffinity(0))
+    if seed == study.seeds[0]:  # the pilot of the chosen rate is a part of the run
+        seconds += sum(row["seconds"] for row in pilots if row["learning_rate"] != recipe.train.learning_rate)
     _say(run, f"translating {len(study.pairs):,} sentences")
     gold = study.gold if recipe.model.attention.has_scores else ()
     translator = run.translator()
@@ -279,12 +283,13 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
         "steps": recipe.train.steps,
         "best_step": translator.checkpoints[0].step,
         "validations": _validations(run),
-        "pilots": read_json(study.pilot_path(system))["pilots"] if study.needs_pilots else [],
+        "core_hours": round(seconds * cores / 3600, 4),
+        "pilots": pilots,
         "recipe": asdict(recipe),
         "corpus": study.corpus_facts,
         "circumstances": {
             "date": date.today().isoformat(),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": cores,
             "python": platform.python_version(),
             **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
         },
@@ -310,6 +315,11 @@ def _validations(run: Run) -> list[dict[str, float]]:
     """Returns step, loss in nats per token and BLEU of each validation of a run."""
     rows = [row for row in read_log(run.folder / LOG) if "valid_loss" in row]
     return [{name: row[name] for name in ("step", "valid_loss", "valid_bleu")} for row in rows]
+
+
+def _seconds(run: Run) -> float:
+    """Returns the seconds of a run's training up to its last validation."""
+    return max((row["seconds"] for row in read_log(run.folder / LOG) if "seconds" in row), default=0.0)
 
 
 def _say(run: Run, sentence: str) -> None:
@@ -368,6 +378,9 @@ def write_table(study: Study) -> list[SystemFigures]:
     references = [pair.target for pair in study.pairs]
     rows = summarise(results, references, study.language, baselines, study.tokenizer)
     first = next(iter(results.values()))[0].figures
+    finished = sum(map(len, results.values()))
+    hours = [run.figures["core_hours"] for runs in results.values() for run in runs if "core_hours" in run.figures]
+    total = round(sum(hours), 2) if len(hours) == finished else None
     protocol = {
         "corpus": study.corpus.name,
         "updates": study.updates,
@@ -375,13 +388,15 @@ def write_table(study: Study) -> list[SystemFigures]:
         "rates": list(study.rates),
         "seeds": list(study.seeds),
         "runs": len(study.systems) * len(study.seeds),
-        "finished": sum(map(len, results.values())),
+        "finished": finished,
+        "core_hours": total,
         **{name: first[name] for name in ("test_pairs", "signature", "chrf_signature")},
     }
     _write_json(study.folder / "table.json", {**protocol, "systems": [asdict(row) for row in rows]})
     note = (
-        f"{protocol['finished']} of {protocol['runs']} runs are finished, with {study.updates:,} updates each. Corpus: "
-        f"{study.corpus.name}, {first['test_pairs']:,} test sentences. "
+        f"{finished} of {protocol['runs']} runs are finished, with {study.updates:,} updates each. "
+        f"{'' if total is None else f'Training took {total:.1f} core hours, pilots included. '}"
+        f"Corpus: {study.corpus.name}, {first['test_pairs']:,} test sentences. "
         f"BLEU: `{first['signature']}`, chrF: `{first['chrf_signature']}`."
     )
     write_whole(study.folder / "table.md", f"{to_markdown(rows)}\n{note}\n")

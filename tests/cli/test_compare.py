@@ -220,6 +220,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         assert result["recipe"]["train"]["learning_rate"] == chosen_rate("", result["pilots"])
         if result["seed"] == 1:
             assert result["validations"][0]["valid_loss"] == min(row["valid_loss"] for row in result["pilots"])
+            assert 0 < sum(row["seconds"] for row in result["pilots"]) < 3600 * result["core_hours"] + 1
         assert (result["alignment"] is None) == (result["name"] == "first")
     assert (
         results["first-1"]["recipe"]["train"]["learning_rate"]
@@ -227,6 +228,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     )
     table = json.loads((out / "table.json").read_text())
     assert (table["runs"], table["finished"]) == (4, 4)
+    assert table["core_hours"] == pytest.approx(sum(result["core_hours"] for result in results.values()), abs=0.01)
     assert [row["name"] for row in table["systems"]] == ["first", "second"]
     assert table["systems"][0]["bleu"]["p"] is None
     assert 0 < table["systems"][1]["bleu"]["p"] <= 1
