@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from nmt_keras_serve.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
+from nmt_keras_serve.startup import native_messages_hidden
 
 from nmt_keras.cli.command import Flag, SearchCommand, load_translator, require_sentences
 from nmt_keras.cli.console import Console
@@ -50,13 +52,14 @@ class Translate(SearchCommand):
         begin = 0
         cut: list[int] = []
         for lines in console.count(sentence_blocks(self.sentences, console.say)):
-            if self.n_best is None:
-                shortened = self._print(lines, translator)
-            else:
-                best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
-                shortened = [any(each.truncated for each in found) for found in best]
-                for number, (line, found) in enumerate(zip(lines, best, strict=True), start=begin):
-                    self._print_n_best(number, line, found)
+            with native_messages_hidden() if begin == 0 else contextlib.nullcontext():  # as SentencePiece loads
+                if self.n_best is None:
+                    shortened = self._print(lines, translator)
+                else:
+                    best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
+                    shortened = [any(each.truncated for each in found) for found in best]
+                    for number, (line, found) in enumerate(zip(lines, best, strict=True), start=begin):
+                        self._print_n_best(number, line, found)
             cut += [number for number, is_cut in enumerate(shortened, start=begin + 1) if is_cut]
             begin += len(lines)
         tell_lines(console.say, CUT, cut, STDIN if self.reads_lines else "the arguments")

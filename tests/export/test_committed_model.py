@@ -1,7 +1,10 @@
 """The model in the repository, saved_models/spa-eng/1: its size, card, scores and answers."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -43,6 +46,14 @@ def test_the_card_states_the_licence_the_command_and_a_bleu_of_at_least_55():
 
 def bleu_of(translations):
     return bleu(translations, [target for _, target in PAIRS], "en").value
+
+
+@pytest.mark.long
+def test_the_command_line_prints_its_translation_and_no_message_of_native_code():
+    command = [sys.executable, "-m", "nmt_keras", "translate", VERSION, "Hola."]
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
 
 
 @pytest.mark.long
