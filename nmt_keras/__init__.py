@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from os import PathLike
 
-    from nmt_keras import recipes
+    from nmt_keras import export, recipes
     from nmt_keras.layers.attention import BahdanauAttention
     from nmt_keras.models.builder import register_score
     from nmt_keras.models.encoder import Encoder
@@ -46,6 +46,7 @@ __all__ = [
     "Encoder",
     "ModelTranslator",
     "Seq2Seq",
+    "export",
     "fit_tokenizer",
     "load",
     "recipes",
@@ -65,8 +66,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used, so that ``import nmt_keras`` does not import TensorFlow."""
-    if name == "recipes":
-        return importlib.import_module("nmt_keras.recipes")
+    if name in ("export", "recipes"):
+        return importlib.import_module(f"nmt_keras.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

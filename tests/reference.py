@@ -716,7 +716,9 @@ def self_attention_encoder_of(encoder) -> SelfAttentionEncoder:
 def score_of(score):
     match type(score).__name__:
         case "AdditiveScore":
-            return additive(matrix(score.query_kernel), matrix(score.key_kernel), np.asarray(score.energy, np.float64))
+            return additive(
+                matrix(score.query_kernel), matrix(score.key_kernel), np.asarray(score.score_vector, np.float64)
+            )
         case "GeneralScore":
             return general(matrix(score.kernel))
         case "DotScore":
@@ -726,7 +728,7 @@ def score_of(score):
 def attention_of(attention, encoder: RecurrentEncoder | None = None):
     """Returns the attention of the reference for a layer. A fixed context requires the encoder of the reference."""
     match type(attention).__name__:
-        case "FixedContext" if attention.directions == "mean":
+        case "FixedContext" if attention.source == "mean":
             return attending(lambda s, t, h: np.full(len(h), 1 / len(h)))
         case "FixedContext":
             return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
@@ -735,7 +737,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
         case "MonotonicLocalAttention":
             return local_m(score_of(attention.score), attention.window)
         case "PredictiveLocalAttention":
-            W_p, energy = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
+            W_p, energy = matrix(attention.position_kernel), np.asarray(attention.position_vector, np.float64)
             v_p = energy / {"mean": len(energy), "sum": 1}[attention.position_logit]
             return local_p(score_of(attention.score), attention.window, W_p, v_p)
     if type(attention.score).__name__ == "LocationScore":

@@ -100,7 +100,7 @@ class Align(RunCommand):
     def __call__(self, console: Console) -> None:
         """Prints one line per pair."""
         from nmt_keras.corpus.alignments import to_pharaoh
-        from nmt_keras.corpus.batching import encode_pairs
+        from nmt_keras.corpus.encoding import encode_pairs
         from nmt_keras.translation.model_translator import ModelTranslator
         from nmt_keras.translation.word_alignment import align_words, links, written_words
 

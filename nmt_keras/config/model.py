@@ -34,7 +34,8 @@ class EncoderConfig:
     layer normalisation of its products (Ba et al. 2016). "lstm": LSTM."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
     """Direction of a recurrent encoder. "forward": from the first source token to the last. "backward": from the last
-    to the first. "bidirectional": both. The annotations are always in source order."""
+    to the first (the reversed source of Sutskever et al. 2014). "bidirectional": both. The annotations are always in
+    source order."""
     merge: Literal["concatenate", "sum"] = "concatenate"
     """Combination of the forward and backward states in a bidirectional encoder: "concatenate" or "sum"."""
     units: int = 256

@@ -22,8 +22,8 @@ import numpy as np
 from nmt_keras_serve.lines import require_files
 
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
-from nmt_keras.corpus.batching import MAX_LEFT_OUT, encode_pairs
 from nmt_keras.corpus.columns import Columns
+from nmt_keras.corpus.encoding import MAX_LEFT_OUT, encode_pairs
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_pairs, stream_parallel
 from nmt_keras.corpus.shards import (

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require_choice
 from nmt_keras.layers.base import BaseLayer, Nest, Shape, serialize
 from nmt_keras.layers.memory import Encoding, Memory, last_states
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
@@ -131,7 +132,8 @@ class GlobalAttention(Attention):
         """Computes contexts and attention weights.
 
         Args:
-            query: [B, Q, U] float, decoder states at the target positions 0 to Q - 1; or [B, U], one per sentence.
+            query: [B, Q, U] float, decoder states at the target positions 0 to Q - 1; or [B, U], one per sentence,
+                at position 0.
             values: [B, S, D] float.
             values_mask: [B, S] bool, True at tokens. By default the mask that Keras has attached to ``values``, or
                 all positions.
@@ -180,35 +182,36 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = q({h_1, ..., h_S}) (Bahdanau et al. 2014, section 2.1).
 
-    Unless ``directions`` is "mean", q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.).
+    Unless ``source`` is "mean", q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.).
     With a bidirectional encoder, c concatenates the forward state after the last token and the backward state after the
     first token. The alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at
     both. With "mean", c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
 
     Args:
-        directions: Directions of the encoder's last state ("forward", "backward" or "both"), or "mean" for the mean of
+        source: Directions of the encoder's last state ("forward", "backward" or "both"), or "mean" for the mean of
             the annotations.
     """
 
-    def __init__(self, directions: str, **kwargs: object) -> None:
+    def __init__(self, source: str, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.directions = directions
+        require_choice("source", ("forward", "backward", "both", "mean"), source)
+        self.source = source
 
     def context_size(self, encoding_shape: Encoding) -> int:
         """Returns the width of c."""
-        if self.directions == "mean":
+        if self.source == "mean":
             return encoding_shape.values[-1]
-        return sum(shape[-1] for shape in last_states(encoding_shape.states, self.directions))
+        return sum(shape[-1] for shape in last_states(encoding_shape.states, self.source))
 
     def values(self, encoding: Encoding) -> tf.Tensor:
         """Returns c as the only vector, [B, 1, D]."""
-        if self.directions == "mean":
+        if self.source == "mean":
             return tf.matmul(_state_positions(encoding, "mean", encoding.values.dtype), encoding.values)
-        return tf.concat(last_states(encoding.states, self.directions), axis=-1)[:, tf.newaxis]
+        return tf.concat(last_states(encoding.states, self.source), axis=-1)[:, tf.newaxis]
 
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns weights at the positions of the states in c."""
-        alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
+        alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.source, query.dtype)
         return AttentionWeights(alpha, tf.zeros_like(position))
 
     def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
@@ -224,7 +227,7 @@ class NoAttention(FixedContext):
     weights at all tokens.
 
     Args:
-        directions: Source of the initial state: the encoder's "forward" or "backward" state, "both", or the "mean" of
+        source: Source of the initial state: the encoder's "forward" or "backward" state, "both", or the "mean" of
             the annotations.
     """
 
@@ -236,12 +239,12 @@ class NoAttention(FixedContext):
         """Returns None."""
 
 
-def _state_positions(memory: Memory | Encoding, directions: str, dtype: tf.DType) -> tf.Tensor:
+def _state_positions(memory: Memory | Encoding, source: str, dtype: tf.DType) -> tf.Tensor:
     """Returns the positions of an encoder's last states, as weights [B, 1, S]; equal weights for "mean".
 
     Args:
         memory: The sentences' memory or encoding.
-        directions: As in ``NoAttention``.
+        source: As in ``NoAttention``.
         dtype: Type of the weights.
     """
     width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
@@ -249,4 +252,4 @@ def _state_positions(memory: Memory | Encoding, directions: str, dtype: tf.DType
     first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)
     even = tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis]
     weights = {"forward": last, "backward": first, "both": 0.5 * (first + last), "mean": even}
-    return weights[directions][:, tf.newaxis]
+    return weights[source][:, tf.newaxis]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require, require_choice
 from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.cells import CellState
 from nmt_keras.layers.initializers import initializer_of
@@ -43,6 +44,12 @@ class CopyBridge(Bridge):
     The state of encoder layer n becomes the initial state of decoder cell n.
     """
 
+    def build(self, encoding_shape: Encoding) -> None:
+        """Creates no weights. Raises ValueError if the encoder does not have one direction."""
+        layers = encoding_shape.states
+        one_way = bool(layers) and all((layer.forward is None) != (layer.backward is None) for layer in layers)
+        require(one_way, "encoder", "one that reads in one direction", layers, "Use DenseBridge.")
+
     def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
         """Returns the states of the encoder's only direction."""
         layers = (layer.backward if layer.forward is None else layer.forward for layer in memory.states)
@@ -68,6 +75,8 @@ class DenseBridge(Bridge):
 
     def __init__(self, units: int, *, layers: int = 1, source: str | None = None, **kwargs: object) -> None:
         super().__init__(**kwargs)
+        if source is not None:
+            require_choice("source", ("backward", "forward", "both", "mean"), source)
         self.units, self.depth, self.source = units, layers, source
         self.dense = keras.layers.Dense(
             layers * units,

@@ -35,14 +35,14 @@ SCHEMES: dict[str, dict[str, Callable[[], Initializer]]] = {
         "recurrent": OrthogonalGates,
         "bias": Zeros,
         "alignment": lambda: RandomNormal(stddev=0.001),
-        "energy": Zeros,
+        "score_vector": Zeros,
     },
     "uniform": dict.fromkeys(
-        ("kernel", "recurrent", "bias", "alignment", "energy"), lambda: RandomUniform(minval=-0.1, maxval=0.1)
+        ("kernel", "recurrent", "bias", "alignment", "score_vector"), lambda: RandomUniform(minval=-0.1, maxval=0.1)
     ),
 }
 """Initializers of each scheme by the role of a weight: "kernel" for matrices of inputs, "recurrent" for those of
-states, "bias", "alignment" for W_a and U_a, "energy" for v_a and v_p."""
+states, "bias", "alignment" for W_a and U_a, "score_vector" for v_a and v_p."""
 
 
 def initializer_of(scheme: str, role: str, default: str | Initializer) -> Initializer:

@@ -7,11 +7,12 @@ from typing import Literal
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.layers.attention import AttentionWeights, GlobalAttention, masked_softmax
 from nmt_keras.layers.base import Shape
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.scores import ScoreFunction
+from nmt_keras.layers.scores import LocationScore, ScoreFunction
 
 
 class LocalAttention(GlobalAttention):
@@ -22,11 +23,13 @@ class LocalAttention(GlobalAttention):
     from 0. D is the paper's half-width of the window, not the width of an annotation.
 
     Args:
-        score: Function that computes e_ts.
-        window: D.
+        score: Function that computes e_ts; not :class:`LocationScore`, whose scores belong to positions of the source.
+        window: D, at least 1.
     """
 
     def __init__(self, score: ScoreFunction, window: int, **kwargs: object) -> None:
+        require(not isinstance(score, LocationScore), "score", "a score that reads the annotations", score)
+        require(window >= 1, "window", "at least 1", window)
         super().__init__(score, **kwargs)
         self.window = window
 
@@ -38,7 +41,7 @@ class LocalAttention(GlobalAttention):
         """Returns p_t [B, Q] float32, within the sentence."""
         raise NotImplementedError
 
-    def scale_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
+    def weight_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns the attention weights, adjusted by distance.
 
         Args:
@@ -57,7 +60,7 @@ class LocalAttention(GlobalAttention):
         inside = (positions >= 0) & (positions < lengths) & (distance <= self.window)
         keys = self._window(memory.keys, first)
         alpha = masked_softmax(self.score.scores(query, keys), inside)
-        return AttentionWeights(self.scale_by_distance(alpha, distance), first[..., 0])
+        return AttentionWeights(self.weight_by_distance(alpha, distance), first[..., 0])
 
     def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the window."""
@@ -85,9 +88,9 @@ class LocalAttention(GlobalAttention):
         """Returns the window's weights at their source positions."""
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
         last = 2 * self.window
-        places = tf.range(width) - weights.first[..., tf.newaxis]  # [B, Q, S]: positions within the window
-        alpha = tf.gather(weights.alpha, tf.clip_by_value(places, 0, last), batch_dims=2)
-        return tf.where((places >= 0) & (places <= last), alpha, tf.zeros([], alpha.dtype))
+        offsets = tf.range(width) - weights.first[..., tf.newaxis]  # [B, Q, S]: positions within the window
+        alpha = tf.gather(weights.alpha, tf.clip_by_value(offsets, 0, last), batch_dims=2)
+        return tf.where((offsets >= 0) & (offsets <= last), alpha, tf.zeros([], alpha.dtype))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -103,7 +106,8 @@ class MonotonicLocalAttention(LocalAttention):
 class PredictiveLocalAttention(LocalAttention):
     """local-p: p_t is predicted from the decoder state, and weights fall with the distance from p_t.
 
-        p_t    = S · sigma(v_p · tanh(W_p h_t))
+        p_t    = S · sigmoid(v_p · tanh(W_p h_t))                             in the paper, and with "sum"
+        p_t    = S · sigmoid(v_p · tanh(W_p h_t) / units)                     with "mean", the default
         a_t(s) = align(h_t, h_s) · exp(-(s - p_t)^2 / (2 sigma^2))            sigma = D / 2
 
     (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
@@ -140,7 +144,7 @@ class PredictiveLocalAttention(LocalAttention):
         shape = (query_shape[-1], self.units)
         self.position_kernel = self.add_weight(shape, "glorot_uniform", name="position_kernel")
         initial = keras.initializers.RandomNormal(stddev=self.position_divisor / self.units)
-        self.position_energy = self.add_weight((self.units,), initial, role="energy", name="position_energy")
+        self.position_vector = self.add_weight((self.units,), initial, role="score_vector", name="position_vector")
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
@@ -150,10 +154,10 @@ class PredictiveLocalAttention(LocalAttention):
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""
         hidden = tf.tanh(matmul(query, self.position_kernel))
-        logit = matmul(hidden, self.cast(self.position_energy)[:, tf.newaxis])[..., 0] / self.position_divisor
+        logit = matmul(hidden, self.cast(self.position_vector)[:, tf.newaxis])[..., 0] / self.position_divisor
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(tf.sigmoid(logit), tf.float32)
 
-    def scale_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
+    def weight_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns weights times the Gaussian."""
         return alpha * tf.cast(tf.exp(-0.5 * (distance / (0.5 * self.window)) ** 2), alpha.dtype)
 

@@ -33,14 +33,14 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
     Args:
         logits: [B, T, V] float. The loss is computed in float32.
         labels: [B, T] int.
-        mask: [B, T] bool. ``True`` at real tokens. Logits and labels of padding have no effect.
+        mask: [B, T] bool. ``True`` at real tokens. Finite logits and labels of padding have no effect.
         smoothing: Float in [0, 1). Probability mass spread evenly over the vocabulary.
     """
     flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
-    cross_entropy, uniform, hits = _token_losses(flat, tf.reshape(labels, [-1]))
+    total, cross_entropy, hits = _token_losses(flat, tf.reshape(labels, [-1]), smoothing)
     real = tf.reshape(tf.cast(mask, tf.float32), [-1])
     return Loss(
-        total=tf.reduce_sum(real * ((1.0 - smoothing) * cross_entropy + smoothing * uniform)),
+        total=tf.reduce_sum(real * total),
         cross_entropy=tf.reduce_sum(real * cross_entropy),
         correct=tf.reduce_sum(real * tf.cast(hits, tf.float32)),
         tokens=tf.reduce_sum(real),
@@ -63,8 +63,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         """Returns the loss of each token [B, T] for ids ``y_true`` [B, T] and logits ``y_pred`` [B, T, V]."""
         labels = tf.cast(y_true, tf.int32)
         flat = tf.reshape(tf.cast(y_pred, tf.float32), [-1, y_pred.shape[-1]])
-        cross_entropy, uniform, _ = _token_losses(flat, tf.reshape(labels, [-1]))
-        losses = (1.0 - self.label_smoothing) * cross_entropy + self.label_smoothing * uniform
+        losses, *_ = _token_losses(flat, tf.reshape(labels, [-1]), self.label_smoothing)
         return masked(tf.reshape(losses, tf.shape(labels)), tf.not_equal(labels, PAD))
 
     def get_config(self) -> dict[str, object]:
@@ -91,12 +90,14 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     return -tf.reduce_sum(wanted * tf.math.log(tf.where(seen, alpha, 1.0)))
 
 
-def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns three tensors [N] for logits [N, V]: -log p_label, -mean_v log p_v, and hits.
+def _token_losses(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns three tensors [N] for logits [N, V]: the smoothed cross-entropy, -log p_label, and hits.
 
     A hit is ``True`` if the label is the most probable token.
     """
     label_logits = tf.gather(logits, labels, batch_dims=1)
     normaliser = tf.reduce_logsumexp(logits, axis=-1)
+    cross_entropy = normaliser - label_logits
+    uniform = normaliser - tf.reduce_mean(logits, axis=-1)  # -1/V SUM_v log p_v
     hits = label_logits >= tf.reduce_max(logits, axis=-1)
-    return normaliser - label_logits, normaliser - tf.reduce_mean(logits, axis=-1), hits
+    return (1.0 - smoothing) * cross_entropy + smoothing * uniform, cross_entropy, hits

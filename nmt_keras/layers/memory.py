@@ -41,21 +41,21 @@ class Memory(NamedTuple):
     output_values: tf.Tensor | None = None  # [B, S, ...] float: C_o h_j of the output layer; None without attention
 
 
-def last_states(states: tuple[LayerStates, ...], directions: str | None) -> list[Nest]:
+def last_states(states: tuple[LayerStates, ...], source: str | None) -> list[Nest]:
     """Returns the last states of an encoder's top layer, of an LSTM h; or their shapes.
 
     Args:
         states: States of an ``Encoding``, or their shapes.
-        directions: "forward" or "backward"; anything else for both.
+        source: "forward", "backward" or "both".
 
     Raises:
         ValueError: The encoder lacks a direction.
     """
-    names = (directions,) if directions in LayerStates._fields else LayerStates._fields
+    names = [name for name in LayerStates._fields if source in (name, "both")]
     found = [getattr(states[-1], name) if states else None for name in names]
-    if any(state is None for state in found):
+    if not found or any(state is None for state in found):
         raise ValueError(
-            f"directions: expected directions that the encoder has, received {directions}. Use another bridge or "
+            f"source: expected directions that the encoder has, received {source}. Use another bridge or "
             'attention, such as DenseBridge(source="mean", units=units), or a bidirectional encoder.'
         )
     return [state.hidden if isinstance(state, LSTMState) else state for state in found]

@@ -33,7 +33,7 @@ class ScoreFunction(BaseLayer):
 
         Args:
             query: [B, Q, U] float.
-            keys: [B, W, A] float, shared by all queries, or [B, Q, W, A].
+            keys: [B, W, A] float, shared by all queries; or [B, Q, W, A], the window of each query of local attention.
         """
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class AdditiveScore(ScoreFunction):
     The score "concat" of Luong et al. 2015, v_a · tanh(W_a [h_t ; h_s]), is the same function: their W_a is our
     [W_a U_a].
 
-    Our names: query s_i, values h_j, keys U_a h_j, ``query_kernel`` W_a, ``key_kernel`` U_a, ``energy`` v_a.
+    Our names: query s_i, values h_j, keys U_a h_j, ``query_kernel`` W_a, ``key_kernel`` U_a, ``score_vector`` v_a.
 
     Args:
         units: A, number of hidden units of the alignment model (n' in the paper).
@@ -58,10 +58,11 @@ class AdditiveScore(ScoreFunction):
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates W_a, U_a and v_a."""
         normal = keras.initializers.RandomNormal(stddev=self.units**-0.5)
-        query_shape, values_shape = (query_shape[-1], self.units), (values_shape[-1], self.units)
-        self.query_kernel = self.add_weight(query_shape, "glorot_uniform", role="alignment", name="query_kernel")
-        self.key_kernel = self.add_weight(values_shape, "glorot_uniform", role="alignment", name="key_kernel")
-        self.energy = self.add_weight((self.units,), normal, role="energy", name="energy")
+        shape = (query_shape[-1], self.units)
+        self.query_kernel = self.add_weight(shape, "glorot_uniform", role="alignment", name="query_kernel")
+        shape = (values_shape[-1], self.units)
+        self.key_kernel = self.add_weight(shape, "glorot_uniform", role="alignment", name="key_kernel")
+        self.score_vector = self.add_weight((self.units,), normal, role="score_vector", name="score_vector")
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns U_a h_j."""
@@ -71,7 +72,7 @@ class AdditiveScore(ScoreFunction):
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
         keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]  # [B, 1 or Q, W, A]
         hidden = tf.tanh(matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys)  # [B, Q, W, A]
-        return tf.einsum("bqwa,a->bqw", hidden, self.cast(self.energy))
+        return tf.einsum("bqwa,a->bqw", hidden, self.cast(self.score_vector))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

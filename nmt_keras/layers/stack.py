@@ -58,7 +58,7 @@ class StackedCells(BaseLayer):
         """Returns the next states, and the top output [B, Q, U].
 
         Args:
-            projected: [B, Q, projections · U] float, the first cell's W x_t + b.
+            projected: [B, Q, projections · U] float, the first cell's W x_t + b; or its b alone, [projections · U].
             cell_states: Each cell's state, a nest of [B, Q, U].
             masks: Dropout masks of this position.
             context: [B, Q, projections · U] float, the first cell's C c_t; None for a cell without context.

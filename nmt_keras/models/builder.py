@@ -68,11 +68,16 @@ def build_encoder(config: ModelConfig, source_vocabulary_size: int) -> BaseEncod
 
 # Attention: AttentionConfig.kind and AttentionConfig.span
 
+
+def _additive_score(model: ModelConfig) -> ScoreFunction:
+    return AdditiveScore(model.attention.units, initializer=model.initializer, name="score")
+
+
 SCORES: dict[str, Callable[[ModelConfig], ScoreFunction]] = {
-    "additive": lambda model: AdditiveScore(model.attention.units, initializer=model.initializer, name="score"),
+    "additive": _additive_score,
     "dot": lambda model: DotScore(name="score"),
     "general": lambda model: GeneralScore(initializer=model.initializer, name="score"),
-    "concat": lambda model: AdditiveScore(model.attention.units, initializer=model.initializer, name="score"),
+    "concat": _additive_score,
     "location": lambda model: LocationScore(
         model.attention.max_source_positions, initializer=model.initializer, name="score"
     ),
@@ -195,7 +200,7 @@ def _recurrent_arguments(config: ModelConfig, common: Arguments) -> Arguments:
 
 
 def _bahdanau_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
-    output_state = "current" if config.decoder.output == "state" else config.decoder.output_state
+    output_state = None if config.decoder.output == "state" else config.decoder.output_state
     return Decoder(output_state=output_state, **_recurrent_arguments(config, common))
 
 

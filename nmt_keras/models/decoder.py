@@ -4,8 +4,10 @@ Teacher forcing and search compute the same equations because they call the same
 on the previous step, and no later step depends on ``features``. Teacher forcing therefore computes ``inputs`` and
 ``features`` outside the loop.
 
-    teacher forcing     output(inputs(ids), scan(advance, inputs(ids), initial_state))      all T positions at once
-    search step         output(inputs(ids), advance(inputs(ids), state))                    one position of Q hypotheses
+    teacher forcing     x = inputs(ids);  _, results = scan(advance, x, initial_state);  output(x, results)
+    search step         x = inputs(ids);  state, results = advance(x, state);            output(x, results)
+
+Both also pass the memory. Teacher forcing reads all T positions at once, a search step one position of Q hypotheses.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from nmt_keras.layers.cells import CELLS, CellState
 from nmt_keras.layers.cudnn import can_fuse, run_cudnn_stack
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Encoding, Memory
-from nmt_keras.layers.output import AttentionalOutput, MaxoutOutput, OutputLayer
+from nmt_keras.layers.output import AttentionalOutput, MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.stack import StackedCells, StackMasks
 from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
 
@@ -141,8 +141,8 @@ class RecurrentDecoder(BaseDecoder):
         """Returns the annotations, their keys for the attention, and the annotations multiplied by C and C_o.
 
         The papers multiply c_i = SUM_j alpha_ij h_j by C in the cell and by C_o in the output layer. Here, C and C_o
-        multiply the annotations, once per sentence: C c_i = SUM_j alpha_ij (C h_j). A search for one sentence takes
-        0.76 to 0.96 times as long.
+        multiply the annotations, once per sentence: C c_i = SUM_j alpha_ij (C h_j). docs/speed.md has the
+        gain.
         """
         memory = Memory(*encoding, self.attention.keys(encoding))
         if not self.has_context:
@@ -191,16 +191,18 @@ class Decoder(RecurrentDecoder):
 
     Args:
         output_state: State that the output layer reads: "previous" for the appendix's s_{i-1}, "current" for the main
-            text's s_i.
+            text's s_i. None for "current" if the output layer reads the state alone, else for "previous".
         kwargs: See :class:`RecurrentDecoder`.
     """
 
     cell_reads_context = True
 
-    def __init__(self, *, output_state: str = "previous", **kwargs: Any) -> None:
+    def __init__(self, *, output_state: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        require_choice("Decoder.output_state", ("previous", "current"), output_state)
-        self.output_state = output_state
+        # s_{i-1} alone depends on neither y_{i-1} nor c_i
+        states = ("current",) if isinstance(self.output_layer, StateOutput) else ("previous", "current")
+        self.output_state = states[0] if output_state is None else output_state
+        require_choice("output_state", states, self.output_state)
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
@@ -241,11 +243,14 @@ class ConditionalDecoder(Decoder):
 
     Both cells belong to the first layer, and s_i is its state. Higher layers read s_i.
 
-    Args: See :class:`RecurrentDecoder`. The output layer reads s_i.
+    Args:
+        output_state: "current": the output layer reads s_i.
+        kwargs: See :class:`RecurrentDecoder`.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{**kwargs, "output_state": "current"})
+    def __init__(self, *, output_state: str = "current", **kwargs: Any) -> None:
+        require_choice("output_state", ("current",), output_state)
+        super().__init__(output_state=output_state, **kwargs)
         self.word_cell = CELLS[self.cell](
             self.units, initializer=self.initializer, dtype=self.dtype_policy.name, name="word_cell"
         )

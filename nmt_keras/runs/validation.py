@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
-from nmt_keras.corpus.batching import encode_pairs
+from nmt_keras.corpus.encoding import encode_pairs
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.models.seq2seq import Seq2Seq

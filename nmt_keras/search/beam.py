@@ -12,7 +12,7 @@ from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInp
 from nmt_keras.search.loop import NextTokens, decode_loop
 from nmt_keras.search.ranking import PER_TOKEN, Ranking
 
-KEPT = float("inf")  # rank of a finished hypothesis among the candidates: it keeps its place
+KEPT = float("inf")  # priority of a finished hypothesis among the candidates: it keeps its place
 
 
 def beam_search(
@@ -54,16 +54,20 @@ def beam_search(
 
     def choose(logits: tf.Tensor, beams: Beams, inputs: SearchInputs) -> NextTokens:
         ids, log_probs = candidates(logits, beam_size, constraints, beams, inputs)  # [b, Q, C]
+        count = ids.shape[2]  # C
         # a finished hypothesis has one candidate: itself, with PAD
-        finished, is_itself = beams.finished[..., tf.newaxis], tf.range(ids.shape[2]) == 0
+        finished, is_itself = beams.finished[..., tf.newaxis], tf.range(count) == 0
         ids = tf.where(finished, PAD, ids)
         log_probs = tf.where(finished, tf.where(is_itself, 0.0, IMPOSSIBLE), log_probs)
         log_probs += beams.log_probs[..., tf.newaxis]
-        ranks = tf.where(finished, tf.where(is_itself, KEPT, IMPOSSIBLE), log_probs)
-        # the best of all candidates of a sentence
-        ids, log_probs, ranks = (tf.reshape(x, [-1, beam_size * ids.shape[2]]) for x in (ids, log_probs, ranks))
-        places = tf.math.top_k(ranks, beam_size).indices
-        best_ids, best_log_probs = (tf.gather(x, places, batch_dims=1) for x in (ids, log_probs))
-        return NextTokens(best_ids, best_log_probs, parents=places // (ids.shape[1] // beam_size))
+        priorities = tf.where(finished, tf.where(is_itself, KEPT, IMPOSSIBLE), log_probs)
+        # the best of all Q · C candidates of a sentence
+        ids, log_probs, priorities = (tf.reshape(x, [-1, beam_size * count]) for x in (ids, log_probs, priorities))
+        best = tf.math.top_k(priorities, beam_size).indices
+        return NextTokens(
+            ids=tf.gather(ids, best, batch_dims=1),
+            log_probs=tf.gather(log_probs, best, batch_dims=1),
+            parents=best // count,
+        )
 
     return decode_loop(step, initial_state, inputs, choose, ranking=ranking, beam_size=beam_size, n_best=n_best)

@@ -46,7 +46,7 @@ class Constraints(NamedTuple):
 
     @property
     def forbidden_count(self) -> int:
-        """Maximum number of tokens that are forbidden at a step."""
+        """Maximum number of tokens that are forbidden at a step, apart from repeated n-grams."""
         return 2 + (not self.unk_allowed) + (self.min_tokens > 1)
 
 

@@ -1,8 +1,6 @@
 """Compaction of the batch: the decode loop drops finished sentences.
 
-Batches of 64 sentences take 1.3 times as long without it greedily, and 1.6 times with a beam of 5; sorted by length,
-1.2 and 1.5 times (512 units, 4,000 words, processor time). A single sentence gains nothing. Without this module, the
-loop is ``tf.while_loop``.
+docs/speed.md has the gain. Without this module, the loop is ``tf.while_loop``.
 """
 
 from __future__ import annotations

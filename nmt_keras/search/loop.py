@@ -45,7 +45,7 @@ def decode_loop(
     Args:
         step: One step of the model; see ``StepFunction``.
         initial_state: Decoder state before the first token, nest of [B, 1, ...].
-        inputs: The encoded sentences and their constraints.
+        inputs: The encoded sentences, their maximum lengths and prefixes.
         choose: Function that chooses the next tokens.
         ranking: Score function of hypotheses.
         beam_size: Q, number of hypotheses of each sentence.
@@ -60,7 +60,7 @@ def decode_loop(
 
     beams = _initial_beams(initial_state, inputs, beam_size)
     beams = while_unfinished(advance, beams, inputs)
-    return _best(beams, inputs, ranking, n_best)
+    return _rank(beams, inputs, ranking, n_best)
 
 
 def _initial_beams(initial_state: Nest, inputs: SearchInputs, beam_size: int) -> Beams:
@@ -80,14 +80,14 @@ def _extend(beams: Beams, prediction: Prediction, next_tokens: NextTokens) -> Be
     """Appends the next tokens to the hypotheses that take them."""
     alignment = tf.where(beams.finished[..., tf.newaxis], 0.0, tf.cast(prediction.alignment, tf.float32))
     alignments = tf.concat([beams.alignments, alignment[:, :, tf.newaxis]], axis=2)
-    parents = beams._replace(alignments=alignments, decoder_state=prediction.state)
+    extended = beams._replace(alignments=alignments, decoder_state=prediction.state)
     if beams.ids.shape[1] > 1:
-        parents = tf.nest.map_structure(lambda x: tf.gather(x, next_tokens.parents, batch_dims=1), parents)
+        extended = tf.nest.map_structure(lambda x: tf.gather(x, next_tokens.parents, batch_dims=1), extended)
     exists = next_tokens.log_probs > IMPOSSIBLE
-    return parents._replace(
-        ids=tf.concat([parents.ids, next_tokens.ids[..., tf.newaxis]], axis=2),
+    return extended._replace(
+        ids=tf.concat([extended.ids, next_tokens.ids[..., tf.newaxis]], axis=2),
         log_probs=next_tokens.log_probs,
-        finished=exists & (parents.finished | tf.equal(next_tokens.ids, END)),
+        finished=exists & (extended.finished | tf.equal(next_tokens.ids, END)),
     )
 
 
@@ -112,7 +112,7 @@ def _scores(beams: Beams, inputs: SearchInputs, ranking: Ranking) -> tf.Tensor:
     return ranking.score(beams.log_probs, beams.lengths, beams.alignments, inputs.source_mask)
 
 
-def _best(beams: Beams, inputs: SearchInputs, ranking: Ranking, n_best: int) -> Hypotheses:
+def _rank(beams: Beams, inputs: SearchInputs, ranking: Ranking, n_best: int) -> Hypotheses:
     """Returns the ``n_best`` hypotheses by score. Hypotheses with END come before hypotheses without END."""
     scores = _scores(beams, inputs, ranking)
     by_score = tf.math.top_k(scores, beams.ids.shape[1]).indices

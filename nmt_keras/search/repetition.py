@@ -13,7 +13,7 @@ def penalize_repetition(log_probs: tf.Tensor, history: tf.Tensor, repetition_pen
 
     Args:
         log_probs: [b, Q, V] float32, nats.
-        history: [b, Q, t] int32, the tokens of each hypothesis.
+        history: [b, Q, 1 + t] int32, START and the tokens of each hypothesis.
         repetition_penalty: Factor, above 0. Above 1, repetition becomes less probable.
     """
     is_repeated = _occurs(history, tf.not_equal(history, PAD), tf.shape(log_probs)[2])
@@ -25,7 +25,7 @@ def forbid_repeated_ngrams(log_probs: tf.Tensor, history: tf.Tensor, size: int, 
 
     Args:
         log_probs: [b, Q, V] float32, nats.
-        history: [b, Q, t] int32, the tokens of each hypothesis.
+        history: [b, Q, 1 + t] int32, START and the tokens of each hypothesis.
         size: Number of tokens of an n-gram, at least 1.
         allowed: [V] bool, tokens that other rules allow. If all of them would repeat an n-gram, none is forbidden.
     """
@@ -42,6 +42,6 @@ def forbid_repeated_ngrams(log_probs: tf.Tensor, history: tf.Tensor, size: int, 
 def _occurs(tokens: tf.Tensor, counts: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns True for ids that are among the ``tokens`` [b, Q, n] for which ``counts`` is True: [b, Q, size] bool."""
     rows = tf.shape(tokens)[0] * tokens.shape[1]
-    places = tf.range(rows)[:, tf.newaxis] * size + tf.reshape(tokens, [rows, -1])
-    found = tf.math.unsorted_segment_max(tf.cast(tf.reshape(counts, [rows, -1]), tf.int32), places, rows * size)
+    indices = tf.range(rows)[:, tf.newaxis] * size + tf.reshape(tokens, [rows, -1])
+    found = tf.math.unsorted_segment_max(tf.cast(tf.reshape(counts, [rows, -1]), tf.int32), indices, rows * size)
     return tf.reshape(found > 0, [-1, tokens.shape[1], size])

@@ -6,17 +6,17 @@ updater           one update: forward and backward pass, clipping, change of the
 compiling         compiles the update before training, and measures its speed
 stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
-optimizers        optimizers and gradient clipping
+optimizers        optimizers
 schedules         learning rate and sampling probability as functions of the step
 execution         choice of XLA, cuDNN and precision
 checkpoints       saving, checking and restoring checkpoints
+progress          progress of a training, and early stopping
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
 """
 
 from nmt_keras.training.checkpoints import (
     Checkpoints,
-    Progress,
     checkpoints_in,
     copy_best,
     identify_best,
@@ -25,6 +25,7 @@ from nmt_keras.training.checkpoints import (
 )
 from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, read_log
+from nmt_keras.training.progress import Progress
 from nmt_keras.training.signals import Interrupted
 from nmt_keras.training.trainer import Callback, ProgressCallback, Trainer
 from nmt_keras.training.updater import Metrics, Updater, batch_loss

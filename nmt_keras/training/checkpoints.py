@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +26,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
 from nmt_keras.files import (
     PARTIAL,
@@ -40,6 +38,7 @@ from nmt_keras.files import (
     unwritable,
 )
 from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.training.progress import Progress
 from nmt_keras.training.updater import Updater
 from nmt_keras.translation.records import Checkpoint
 
@@ -55,39 +54,6 @@ FORMAT = 6
 
 UNFIT = (AssertionError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError)
 """Errors that are raised if a checkpoint is damaged or belongs to another model."""
-
-
-BEGINNING = Position(0, 0, 0)
-
-
-@dataclass
-class Progress:
-    """Training progress, stored in each checkpoint."""
-
-    step: int = 0  # updates made
-    position: Position = BEGINNING  # of the next batch
-    total: float = 0.0  # length in updates or seconds; 0 until it is known
-    seconds: float = 0.0  # spent training, the first compilation included
-    compilation: float = 0.0  # seconds before the first update
-    validation_seconds: float = 0.0  # of the longest validation
-    best: float = math.inf  # lowest validation loss, nats per token, or -BLEU
-    stale: int = 0  # validations since the best one
-    validations: int = 0  # number of validations that are no longer due
-    reductions: int = 0  # number of times that a plateau lowered the rate
-    finished: bool = False
-
-    def judge(self, cost: float, config: TrainConfig, *, last: bool) -> bool:
-        """Records a validation's loss in nats per token, or -BLEU. Returns ``True`` if it is the lowest so far.
-
-        Sets ``finished`` after the last validation, or after ``config.patience`` validations without a lower cost.
-        """
-        better = cost < self.best
-        self.best = min(self.best, cost)
-        self.stale = 0 if better else self.stale + 1
-        if not better and config.decay == "plateau":
-            self.reductions += 1
-        self.finished = last or self.stale >= config.patience
-        return better
 
 
 class CheckpointedVariables(tf.Module):

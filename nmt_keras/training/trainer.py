@@ -12,9 +12,10 @@ import numpy as np
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
-from nmt_keras.training.checkpoints import Checkpoints, Progress, checkpoints_in, set_damaged_aside
+from nmt_keras.training.checkpoints import Checkpoints, checkpoints_in, set_damaged_aside
 from nmt_keras.training.compiling import compile_and_time
 from nmt_keras.training.log import Log, LogInterval
+from nmt_keras.training.progress import Progress
 from nmt_keras.training.schedules import learning_rate, sampling_probability
 from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
@@ -282,7 +283,7 @@ class Trainer:
         progress.validations = self._validations()
         cost = scores["valid_loss"] if self.config.select_by == "loss" else -scores["valid_bleu"]
         cost = self.updater.replicas.mean_over_processes(cost)
-        if progress.judge(cost, self.config, last=self.share == 1.0):
+        if progress.record_validation(cost, self.config, last=self.share == 1.0):
             self._save("best")
         self.interval.began += time.perf_counter() - began
 

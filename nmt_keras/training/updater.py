@@ -21,7 +21,7 @@ from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.text.tokens import decoder_inputs
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
-from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
+from nmt_keras.training.optimizers import build_optimizer
 from nmt_keras.training.stability import Stability
 
 Sides = tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]
@@ -32,7 +32,7 @@ class Metrics(NamedTuple):
     """Loss and gradient norm of one update."""
 
     loss: Loss  # sums over the batch, nats
-    gradient_norm: tf.Tensor  # [] float32, before clipping; not finite if the update was skipped
+    gradient_norm: tf.Tensor  # [] float32, before clipping. The update was skipped if it, or the loss, is not finite
 
 
 def batch_loss(
@@ -69,7 +69,7 @@ class Updater:
     """Updates the weights of a model.
 
     The forward and backward pass is traced for each length bucket, the optimizer's update once. XLA, if used, compiles
-    both. For XLA on a single replica, all buckets share one trace.
+    both. After ``share_trace``, all buckets share one trace.
 
     Args:
         model: Built model. For several replicas, build the model in the scope of their strategy.
@@ -130,11 +130,11 @@ class Updater:
         return self.replicas.split(batch), tf.constant(number), sampling
 
     def _gradients(self, batch: Sides, number: tf.Tensor, sampling: tf.Tensor | None) -> tuple[list[tf.Tensor], Loss]:
-        """Returns the dense gradients of batch ``number``, summed over the batch, and the loss."""
+        """Returns the dense gradients of batch ``number``, summed over the batch and scaled, and the loss."""
         source, target, alignment = batch
-        # eager calls are for debugging
-        rounds = self.config.precision == BFLOAT16_PRODUCTS and not tf.executing_eagerly()
-        with tf.GradientTape() as tape, weights_read_once(self.model, BFLOAT16_PRODUCTS if rounds else None):
+        # eager calls, which are for debugging, compute in float32
+        rounds_products = self.config.precision == BFLOAT16_PRODUCTS and not tf.executing_eagerly()
+        with tf.GradientTape() as tape, weights_read_once(self.model, BFLOAT16_PRODUCTS if rounds_products else None):
             loss = batch_loss(
                 self.model,
                 source,
@@ -178,7 +178,32 @@ class Updater:
         one_replica = not isinstance(self.replicas, StrategyReplicas)
         if self.uses_xla and one_replica:
             signature = tf.nest.map_structure(_of_any_size, self.arguments(batch, 0))
-            self.gradients.get_concrete_function(*signature)
+            self.gradients.get_concrete_function(*signature)  # tf.function uses the most general trace that fits
+
+
+def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
+    """Returns the joint L2 norm of gradients. The norm is non-finite if any gradient has a non-finite value.
+
+    Call this outside XLA, because XLA on a CPU adds the squares one by one.
+
+    Returns:
+        [] float32.
+    """
+    return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
+
+
+def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -> list[tf.Tensor]:
+    """Returns gradients scaled by min(1, clip_norm / norm) (Pascanu, Mikolov, Bengio 2013, algorithm 1).
+
+    Args:
+        gradients: Tensors of any shapes.
+        norm: [] float32. Joint L2 norm of ``gradients``, from ``global_norm``.
+        clip_norm: Maximum norm; ``None`` returns the gradients unchanged.
+    """
+    if clip_norm is None:
+        return gradients
+    scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
+    return [g * tf.cast(scale, g.dtype) for g in gradients]
 
 
 def _add(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:

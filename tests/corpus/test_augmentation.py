@@ -12,8 +12,8 @@ from nmt_keras.config import TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Bucket, Position
-from nmt_keras.corpus.batching import batch_pairs, encode_pairs
-from nmt_keras.corpus.sampling import SampledBatches
+from nmt_keras.corpus.encoding import batch_pairs, encode_pairs
+from nmt_keras.corpus.regularisation import SampledBatches
 from nmt_keras.languages import without_accents
 from nmt_keras.runs import Run
 from nmt_keras.text import Codec, fit_tokenizer

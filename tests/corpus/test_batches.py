@@ -8,7 +8,7 @@ import pytest
 from nmt_keras.config import TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
-from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.text import fit_tokenizer
 
 END = 3

@@ -13,8 +13,8 @@ from nmt_keras.config import Recipe, TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Position, choose_buckets
-from nmt_keras.corpus.batching import encode_pairs
-from nmt_keras.corpus.sampling import SampledBatches, Segmenter
+from nmt_keras.corpus.encoding import encode_pairs
+from nmt_keras.corpus.regularisation import SampledBatches, Segmenter
 from nmt_keras.runs import Run
 from nmt_keras.text import Codec, SubwordTokenizer, fit_tokenizer
 

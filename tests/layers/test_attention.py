@@ -124,7 +124,7 @@ def test_the_gradient_of_a_predicted_position_is_its_slope():
     # the context jumps where a position enters or leaves the window, so the window contains all positions
     local = made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A))
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
-    memory, energy = memory_of(local, normal(1, 11, D), [11]), local.position_energy
+    memory, energy = memory_of(local, normal(1, 11, D), [11]), local.position_vector
 
     def total():
         return tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
@@ -200,14 +200,14 @@ def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_unit
     mean, total = predicting("mean"), predicting("sum")
     for one, other in zip(total.trainable_variables, mean.trainable_variables, strict=True):
         one.assign(other)
-    total.position_energy.assign(mean.position_energy / A)  # the same v_p
+    total.position_vector.assign(mean.position_vector / A)  # the same v_p
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
     memory = memory_of(mean, normal(1, 11, D), [11])
     moved = []
     for local, stored_as in ((mean, A), (total, 1)):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
-        moved.append(tape.gradient(loss, local.position_energy.value).numpy() / stored_as)
+        moved.append(tape.gradient(loss, local.position_vector.value).numpy() / stored_as)
     assert np.abs(moved[1]).max() > 1e-4
     np.testing.assert_allclose(moved[0], moved[1] / A**2, rtol=1e-4, atol=1e-8)
 
@@ -228,7 +228,7 @@ def test_without_a_score_the_alignment_names_the_positions_where_the_source_was_
     assert alignment.numpy().tolist() == [[weights] * 2]
     size = attention.context_size(Encoding((1, 4, D), (1, 4), (1,), (LayerStates((1, 7), (1, 10)),)))
     states = {"forward": normal(1, 7, seed=4)[0], "backward": normal(1, 10, seed=5)[0]}
-    read = [state for way, state in states.items() if attention.directions in (way, "both")]
+    read = [state for way, state in states.items() if attention.source in (way, "both")]
     if isinstance(attention, NoAttention):
         assert (size, contexts) == (0, None)
     else:
@@ -298,3 +298,16 @@ def test_attention_reads_the_mask_of_its_values():
     np.testing.assert_array_equal(found[1], [1.0, 0.0, 0.0])
     assert found[0].min() > 0.0
     model.fit(np.array([[4, 5, 6], [7, 0, 0]]), np.zeros([2, 11]), verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FixedContext("fwd"), "source: expected one of forward, backward, both, mean"),
+        (lambda: MonotonicLocalAttention(LocationScore(17), 1), "score: expected a score that reads the annotations"),
+        (lambda: MonotonicLocalAttention(DotScore(), 0), "window: expected at least 1"),
+    ],
+)
+def test_arguments_that_would_give_another_model_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

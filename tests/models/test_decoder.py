@@ -14,12 +14,14 @@ from tiny import randomise
 
 from nmt_keras.layers import dropout, self_attention
 from nmt_keras.layers.attention import BahdanauAttention
+from nmt_keras.layers.bridges import CopyBridge, DenseBridge
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
 from nmt_keras.layers.matmul import weights_read_once
+from nmt_keras.layers.output import StateOutput
 from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
-from nmt_keras.models.recurrent_decoder import Decoder
+from nmt_keras.models.recurrent_decoder import ConditionalDecoder, Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 
 PAD, START, END = 0, 2, 3
@@ -328,3 +330,37 @@ def test_training_applies_dropout_with_keras_s_seed():
         assert np.abs(first - encoding.values).max() > 0.0
     dropped = decoder(IDS, encoding, training=True).logits
     assert np.abs(dropped - decoder(IDS, encoding).logits).max() > 0.0
+
+
+SIZES = {"vocabulary_size": 23, "embedding_size": 4, "units": 6}
+
+
+def test_an_output_layer_that_reads_the_state_alone_reads_the_current_state():
+    decoder = Decoder(**SIZES, attention=BahdanauAttention(3), output_layer=StateOutput(23))
+    assert decoder.output_state == "current"  # s_{i-1} depends on neither the previous word nor the context
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Decoder(**SIZES, attention=BahdanauAttention(3), output_state="next"),
+            "output_state: expected one of",
+        ),
+        (
+            lambda: ConditionalDecoder(**SIZES, attention=BahdanauAttention(3), output_state="previous"),
+            "output_state: expected one of current",
+        ),
+        (lambda: DenseBridge(6, source="meen"), "source: .*Did you mean 'mean'"),
+        (
+            lambda: Seq2Seq(
+                Encoder(vocabulary_size=19, embedding_size=4, units=3),
+                Decoder(**SIZES, attention=BahdanauAttention(3), bridge=CopyBridge()),
+            )((SOURCES, IDS)),
+            "encoder: expected one that reads in one direction",
+        ),
+    ],
+)
+def test_arguments_that_would_give_another_model_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -149,7 +149,7 @@ def test_other_layers_read_h_of_an_lstm_s_last_state():
 
 
 def test_a_direction_that_the_encoder_lacks_is_an_error():
-    with pytest.raises(ValueError, match="directions: expected directions that the encoder has, received both"):
+    with pytest.raises(ValueError, match="source: expected directions that the encoder has, received both"):
         last_states(make(direction="forward")(*padded(SENTENCES, 7)).states, "both")
 
 

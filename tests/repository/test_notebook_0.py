@@ -108,7 +108,7 @@ def copied(model):
     library.decoder.bridge.dense.set_weights(decoder.initial_state.get_weights())
     library.decoder.attention.score.query_kernel.assign(decoder.attention.query.kernel)
     library.decoder.attention.score.key_kernel.assign(decoder.attention.key.kernel)
-    library.decoder.attention.score.energy.assign(decoder.attention.energy.kernel[:, 0])
+    library.decoder.attention.score.score_vector.assign(decoder.attention.energy.kernel[:, 0])
     copy_cell(library.decoder.stack.cells[0], *decoder.cell.weights)
     layer = library.decoder.output_layer
     kernels = layer.state_kernel, layer.context_kernel, layer.embedding_kernel

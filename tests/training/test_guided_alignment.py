@@ -11,7 +11,7 @@ from tiny import TINY_RECIPE, TINY_TEXT
 from nmt_keras.config import AttentionConfig, TrainConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
-from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.layers.losses import guided_alignment
 from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer

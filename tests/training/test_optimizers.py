@@ -12,9 +12,10 @@ from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, Mode
 from nmt_keras.layers.cells import CELLS
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training.optimizers import build_optimizer, global_norm
-from nmt_keras.training.optimizers import clip as clip_gradients
+from nmt_keras.training.optimizers import build_optimizer
 from nmt_keras.training.schedules import learning_rate, sampling_probability
+from nmt_keras.training.updater import clip as clip_gradients
+from nmt_keras.training.updater import global_norm
 
 
 def config(**fields):
@@ -69,18 +70,18 @@ def test_bahdanau_s_recurrent_matrices_are_orthogonal_gate_by_gate(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_energy(cell):
+def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_score_vector(cell):
     model = initialized_by_bahdanau(cell)
     score = model.decoder.attention.score
     assert_normal(score.query_kernel, 0.001)
     assert_normal(score.key_kernel, 0.001)
-    assert not np.any(score.energy)
+    assert not np.any(score.score_vector)
     biases = [v for v in model.trainable_variables if v.path.endswith("bias")]
     assert sum(v.shape.num_elements() for v in biases) == sum(
         one.projections * one.units * (2 if cell == "gru-reset-after" else 1) for one in all_cells(model)
     ) + 2 * 41 + (2 * 43 + 103)
     assert not any(np.any(v) for v in biases)
-    apart = [score.query_kernel, score.key_kernel, score.energy, *biases]
+    apart = [score.query_kernel, score.key_kernel, score.score_vector, *biases]
     apart += [v for one in all_cells(model) for v in one.trainable_variables if v.name.endswith("recurrent")]
     norms = [v for v in model.trainable_variables if v.name in ("gamma", "beta")]
     assert all(np.all(v == float(v.name == "gamma")) for v in norms), "scale 1 and shift 0"

@@ -12,7 +12,7 @@ from nmt_keras.corpus.alignments import from_pharaoh, token_links, words_of_toke
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.corpus.sampling import SampledBatches, Segmenter
+from nmt_keras.corpus.regularisation import SampledBatches, Segmenter
 from nmt_keras.text import Codec, SubwordTokenizer, Tokenizer, Tokens
 
 MAX_LEFT_OUT = 0.05

@@ -1,0 +1,41 @@
+"""Progress of a training, and early stopping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Position
+
+BEGINNING = Position(0, 0, 0)
+
+
+@dataclass
+class Progress:
+    """Training progress, stored in each checkpoint."""
+
+    step: int = 0  # updates made
+    position: Position = BEGINNING  # of the next batch
+    total: float = 0.0  # length in updates or seconds; 0 until it is known
+    seconds: float = 0.0  # spent training, the first compilation included
+    compilation: float = 0.0  # seconds before the first update
+    validation_seconds: float = 0.0  # of the longest validation
+    best: float = math.inf  # lowest validation loss, nats per token, or -BLEU
+    stale: int = 0  # validations since the best one
+    validations: int = 0  # number of validations that are no longer due
+    reductions: int = 0  # number of times that a plateau lowered the rate
+    finished: bool = False
+
+    def record_validation(self, cost: float, config: TrainConfig, *, last: bool) -> bool:
+        """Records a validation's loss in nats per token, or -BLEU. Returns ``True`` if it is the lowest so far.
+
+        Sets ``finished`` after the last validation, or after ``config.patience`` validations without a lower cost.
+        """
+        better = cost < self.best
+        self.best = min(self.best, cost)
+        self.stale = 0 if better else self.stale + 1
+        if not better and config.decay == "plateau":
+            self.reductions += 1
+        self.finished = last or self.stale >= config.patience
+        return better
