@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures the alignment error rate of runs: how far their attention is from reference word alignments.
 
     python -m benchmarks.alignment runs/flagship runs/hour > alignment.json

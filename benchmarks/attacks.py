@@ -47,7 +47,6 @@ from benchmarks.serve_load import (
     SENTENCES,
     Report,
     Server,
-    bodies,
     cell_of_percentiles,
     percentiles,
     predict_path,
@@ -94,37 +93,26 @@ def request(body: bytes, path: str, *headers: str, method: str = "POST") -> byte
 
 
 def malformed_request(rng: random.Random, model: str) -> Parts:
-    """Returns a malformed request: JSON, numbers, shapes, types, gzip, path or framing, or an unfinished one."""
-    path, key = predict_path(model), rng.choice(["instances", "inputs"])
-    valid = bodies("serving_default", SENTENCES, rng.randrange(1, 9))[0]
+    """Returns a request with a random or damaged body, gzip, path or framing, or an unfinished one.
+
+    tests/serve/test_json.py has JSON of wrong values, types and shapes.
+    """
+    path, valid = predict_path(model), json.dumps({"instances": SENTENCES[: rng.randrange(1, 9)]}).encode()
     mutated = bytearray(valid)
     for _ in range(rng.randrange(1, 6)):
         mutated[rng.randrange(len(mutated))] = rng.randrange(256)
-    row = [rng.choice(TYPES) for _ in range(rng.randrange(1, 4))]
-    typed: dict[str, Any] = {rng.choice([key, "examples", "x"]): rng.choice([row, *TYPES])}
-    if rng.random() < 0.3:
-        typed["signature_name"] = rng.choice(["", "x", 1, None, [], "align", "__saved_model_init_op"])
-    depth, (opening, closing) = rng.choice([60, 64, 65, 1000, 200_000]), rng.choice(["[]", ('{"inputs":', "}")])
-    nested = opening * depth + "1" + closing * rng.choice([depth, 0])
-    digits = "9" * rng.choice([1, 19, 20, 400, 5000, 100_000])
-    number = rng.choice([digits, f"-{digits}", f"1e{digits}", f"1{digits}e-{digits}", "NaN", "-Infinity"])
-    equal = b'{"inputs": 1, "inputs": ["a"], "instances": [{"text": "a", "text": 1}], "instances": 2}'
+    depth = rng.choice([60, 64, 65, 200_000])
     body = rng.choice(
         [
             rng.randbytes(rng.randrange(3000)),
             bytes(mutated),
             valid[: rng.randrange(len(valid))],
-            f'{{"instances": {nested}}}'.encode(),
-            f'{{"{key}": [{number}]}}'.encode(),
-            json.dumps({key: rng.choice(SHAPES)}).encode(),
-            json.dumps(typed).encode(),
-            b'{"instances": ["' + b"".join(rng.choices(STRINGS, k=rng.randrange(1, 3))) + b'"]}',
+            b'{"instances": ' + b"[" * depth + b"1" + b"]" * depth + b"}",
             b'{"instances": [' + b'"",' * rng.choice([257, 10_000, 500_000]) + b'""]}',
-            equal[: rng.choice([len(equal), 36])],
         ]
     )
     packed = gzip.compress(valid)
-    gzipped = BOMB if rng.random() < 0.02 else rng.choice([packed[:-9], packed[:4], b"plain", packed + packed, b""])
+    gzipped = rng.choice([packed[:-9], packed[:4], b"plain", packed + packed, b""])
     names = ["", "%00", "%ff", "%2e%2e%2f", "a" * 60_000, "..", f"{model}/versions/{'9' * 30}", f"{model}/labels/%ff"]
     ends = ["", ":predict", "/metadata", ":classify", "/", "?a=1", "#a", ":Predict", "/versions/1:predict"]
     odd_path = f"/v1/models/{rng.choice(names)}{rng.choice(ends)}"
@@ -141,19 +129,6 @@ def malformed_request(rng: random.Random, model: str) -> Parts:
     return rng.choice([*others, *[Parts([request(body, path)])] * 2 * len(others)])
 
 
-SHAPES: list[Any] = ["a", [], [[]], [["a"]], [["a"], "b"], ["a", ["b"]], [["a", "b"], ["c"]], [[[[[["a"]]]]]], {}]
-TYPES: list[Any] = [None, True, 1, 1.5, "", "\0", "\U0010ffff", {"b64": "A"}, {"b64": 1}, {"text": 1}, {"x": "a"}, []]
-STRINGS = [
-    b"\\ud800",
-    b"\\udc00\\ud800",
-    b"\xff\xfe",
-    b"\xed\xa0\x80",
-    b"\\u0000",
-    b"\x00",
-    b"\\x",
-    b"a" * 70_000,
-    b"a b " * 9000,
-]
 FRAMES = [
     b"Content-Length: -1\r\n\r\n{}",
     b"Content-Length: 99999999999999999999\r\n\r\n{}",

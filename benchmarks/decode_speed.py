@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures translation speed: sentences per second in batches, and the latency of single sentences in a SavedModel.
 
     python -m benchmarks.decode_speed                          an untrained model of 256 units, 8,000 words
@@ -210,20 +209,16 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
-    """Returns the milliseconds of each sentence in the exported model, for every repetition."""
-    from nmt_keras.export import export
-
-    with tempfile.TemporaryDirectory() as folder:
-        return in_own_process(export(translator, Path(folder)), sentences, settings.repeats)
-
-
-def in_own_process(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:
-    """Measures the milliseconds of each sentence in an exported model, for every repetition.
+    """Returns the milliseconds of each sentence in the exported model, for every repetition.
 
     They are measured in a separate process, because this process limits the threads of each batch. A server does not.
     """
-    command = [sys.executable, "-m", "benchmarks.decode_speed", "--version", str(version), "--repeats", str(repeats)]
-    milliseconds: list[list[float]] = json.loads(output_of(command, input=json.dumps(sentences)))
+    from nmt_keras.export import export
+
+    with tempfile.TemporaryDirectory() as folder:
+        version, repeats = str(export(translator, Path(folder))), str(settings.repeats)
+        command = [sys.executable, "-m", "benchmarks.decode_speed", "--version", version, "--repeats", repeats]
+        milliseconds: list[list[float]] = json.loads(output_of(command, input=json.dumps(sentences)))
     return milliseconds
 
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Checks and measures a GPU: parity with the CPU, speed of training and search, and an export that runs on a CPU.
 
     python -m benchmarks.gpu --to gpu.json                     all parts, in at most ten minutes

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes the tables of measurements in the documentation, from the JSON printed by the benchmarks.
 
     python -m benchmarks.train_speed ... > docs/measured/train-speed-256.json

@@ -8,17 +8,17 @@ screenshots with the machine's fonts. The screenshots in the repository use Noto
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import tyro
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from benchmarks.serve_load import started
 
 ROOT = Path(__file__).parents[1]
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
@@ -86,27 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if program is None:
         sys.exit(f"page_pictures: no browser ({', '.join(BROWSERS)}) is on PATH. Debian: apt-get install chromium.")
     options.to.mkdir(parents=True, exist_ok=True)
-    with serving(options.model_dir) as url, sync_playwright() as playwright:
+    with started(options.model_dir) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program)
         for view in VIEWS:
             path = options.to / f"page-{view.name}.png"
-            take(browser, f"{url}/?model={options.model}", options.sentence, view, path)
+            take(browser, f"http://{server.host}:{server.port}/?model={options.model}", options.sentence, view, path)
             print(path)
-
-
-@contextlib.contextmanager
-def serving(models: Path) -> Iterator[str]:
-    """Runs an embedded server for ``models`` within the context and yields its URL."""
-    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
-            if not line.startswith("Listening on "):
-                sys.exit("the server did not start; see its output above")
-            yield line.split()[-1]
-        finally:
-            server.terminate()
 
 
 def take(browser: Browser, url: str, sentence: str, view: View, path: Path) -> None:

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures BLEU after ten minutes and after an hour of training.
 
     python -m benchmarks.quality --corpus spa-eng.zip --plan ten-minutes > docs/measured/quality-ten-minutes.json
@@ -83,8 +82,6 @@ class Settings:
     """Seed of the training."""
     ensemble: tuple[Path, ...] = ()
     """Finished runs of the same plan with other seeds. They are evaluated together with ``run``."""
-    cache: Path | None = None
-    """Folder of compiled training steps, kept for the next run. None begins with an empty cache."""
 
 
 def main(settings: Settings) -> None:
@@ -92,7 +89,7 @@ def main(settings: Settings) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = settings.run or Path(folder) / "run"
         if not (run.exists() and log_of(run).exists()):
-            train(settings, run, settings.cache or Path(folder) / "cache")
+            train(settings, run, Path(folder) / "cache")
         plan, runs = PLANS[settings.plan], (run, *settings.ensemble)
         for each in runs:
             require_plan(each, plan)
@@ -149,14 +146,10 @@ def train(settings: Settings, run: Path, cache: Path) -> None:
     machine_of(run).write_text(json.dumps(machine()), encoding="utf-8")
     plan = {**PLANS[settings.plan], "train.seed": settings.seed}
     options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
-    said = nmt(["train", RECIPE, "--corpus", settings.corpus, "--run", str(run), *options], cache)
-    log_of(run).write_text(said, encoding="utf-8")
-
-
-def nmt(arguments: Sequence[str], cache: Path) -> str:
-    """Runs an ``nmt`` command that keeps its compiled steps in the folder ``cache``. Returns its whole output."""
+    command = [sys.executable, "-m", "nmt_keras", "train", RECIPE, "--corpus", settings.corpus, "--run", str(run)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache.resolve())}
-    return output_of([sys.executable, "-m", "nmt_keras", *arguments], env=environment, stderr=subprocess.STDOUT)
+    said = output_of([*command, *options], env=environment, stderr=subprocess.STDOUT)
+    log_of(run).write_text(said, encoding="utf-8")
 
 
 def require_plan(run: Path, plan: Mapping[str, Any]) -> None:

@@ -42,7 +42,7 @@ SENTENCES = (
     "Cuando llegamos a la estación, el tren ya había salido.",
     "Gracias.",
 )
-"""Sentences that the clients send in turn, unless a file is given."""
+"""Sentences that the clients send in turn."""
 
 
 # The server
@@ -127,37 +127,27 @@ def predict_path(model: str) -> str:
     return f"/v1/models/{model}:predict"
 
 
-def bodies(signature: str, sentences: Sequence[str], batch_size: int) -> list[bytes]:
-    """Returns request bodies for all ``sentences``. The last body is filled up with the first sentences."""
-    rows = [*sentences, *sentences[:batch_size]]
-    batches = [rows[start : start + batch_size] for start in range(0, len(sentences), batch_size)]
-    documents = ({"signature_name": signature, "instances": batch} for batch in batches)
+def bodies(signature: str, sentences: Sequence[str]) -> list[bytes]:
+    """Returns a request body for each of ``sentences``."""
+    documents = ({"signature_name": signature, "instances": [sentence]} for sentence in sentences)
     return [json.dumps(document, ensure_ascii=False).encode() for document in documents]
 
 
 # Clients
 
 
-class Tally:
-    """Results of several clients. All methods are thread-safe."""
+class Answers(NamedTuple):
+    """Results of several clients, which append to the lists at the same time."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.seconds: list[float] = []
-        self.failures: Counter[str] = Counter()
-
-    def add(self, seconds: float) -> None:
-        with self._lock:
-            self.seconds.append(seconds)
-
-    def fail(self, reason: str) -> None:
-        with self._lock:
-            self.failures[reason] += 1
+    seconds: list[float]
+    """Duration of each answer with status 200."""
+    failures: list[str]
+    """Reason of each failure."""
 
 
-def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, stop: threading.Event) -> Tally:
+def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, stop: threading.Event) -> Answers:
     """Sends requests from ``clients`` threads, each on its own connection, until ``stop`` is set."""
-    tally = Tally()
+    answers = Answers([], [])
 
     def ask(first: int) -> None:
         connection = server.connect()
@@ -167,13 +157,13 @@ def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, st
             try:
                 status, answer = post(connection, path, requests[number % len(requests)])
             except (OSError, http.client.HTTPException) as error:
-                tally.fail(type(error).__name__)
+                answers.failures.append(type(error).__name__)
                 connection.close()
                 continue
             if status == 200:
-                tally.add(time.perf_counter() - began)
+                answers.seconds.append(time.perf_counter() - began)
             else:
-                tally.fail(f"{status} {answer[:200].decode(errors='replace')}")
+                answers.failures.append(f"{status} {answer[:200].decode(errors='replace')}")
             number += clients
         connection.close()
 
@@ -182,7 +172,7 @@ def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, st
         thread.start()
     for thread in threads:
         thread.join()
-    return tally
+    return answers
 
 
 def after(seconds: float) -> threading.Event:
@@ -211,20 +201,12 @@ class Settings:
     """Signatures to measure. serving_default uses beam 5, unless the export has another default."""
     clients: tuple[int, ...] = (1, 8, 32)
     """Numbers of concurrent clients."""
-    batch_size: int = 1
-    """Number of sentences per request."""
     seconds: float = 20.0
     """Seconds of measurement per combination. A warm-up of a tenth of this time precedes it."""
-    sentences: Path | None = None
-    """File with a sentence per line. None uses eight Spanish sentences."""
     concurrency: int = 2
     """The server's --concurrency. A server with micro-batching uses the largest number of clients."""
     run: Path | None = None
     """Run directory to export without and with micro-batching, for comparison."""
-    max_batch_size: int = 32
-    """Maximum number of sentences that micro-batching merges."""
-    wait_ms: float = 0.0
-    """Time in milliseconds that micro-batching waits for a batch to fill."""
 
     def measure(self) -> Report:
         """Measures every signature with every number of clients."""
@@ -234,7 +216,7 @@ class Settings:
             return self._report({"measurements": rows}, rows, list(map(self._shown, rows)))
         with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
             models = Path(scratch)
-            export_twice(self.run, models, self.model, self.max_batch_size, self.wait_ms)
+            export_twice(self.run, models, self.model)
             with started(models / "plain", ["--concurrency", str(self.concurrency)]) as server:
                 plain = self._rows(server)
             with started(models / "merged", ["--concurrency", str(max(self.clients))]) as server:
@@ -268,31 +250,29 @@ class Settings:
 
     def _rows(self, server: Server) -> list[dict[str, Any]]:
         """Returns a row for each signature and number of clients."""
-        sentences = self.sentences.read_text("utf-8").splitlines() if self.sentences else SENTENCES
         rows = []
         for signature in self.signatures:
-            requests = bodies(signature, sentences, self.batch_size)
+            requests = bodies(signature, SENTENCES)
             for clients in self.clients:
                 drive(server, predict_path(self.model), requests, clients, after(self.seconds / 10))
                 began = time.perf_counter()
-                tally = drive(server, predict_path(self.model), requests, clients, after(self.seconds))
-                rows.append(self._row(signature, clients, tally, time.perf_counter() - began))
+                answers = drive(server, predict_path(self.model), requests, clients, after(self.seconds))
+                rows.append(self._row(signature, clients, answers, time.perf_counter() - began))
         return rows
 
-    def _row(self, signature: str, clients: int, tally: Tally, elapsed: float) -> dict[str, Any]:
+    def _row(self, signature: str, clients: int, answers: Answers, elapsed: float) -> dict[str, Any]:
         return {
             "signature": signature,
             "clients": clients,
-            "batch_size": self.batch_size,
-            "requests": len(tally.seconds),
+            "requests": len(answers.seconds),
             "seconds": round(elapsed, 2),
-            "sentences_per_second": round(len(tally.seconds) * self.batch_size / elapsed, 1),
-            **percentiles(tally.seconds),
-            "failures": dict(tally.failures),
+            "sentences_per_second": round(len(answers.seconds) / elapsed, 1),
+            **percentiles(answers.seconds),
+            "failures": dict(Counter(answers.failures)),
         }
 
 
-def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_ms: float) -> None:
+def export_twice(run: Path, models: Path, name: str) -> None:
     """Exports a run as version 1 of ``name`` to ``models``/plain, and with micro-batching to ``models``/merged."""
     from nmt_keras.config import ExportConfig, MicroBatchingConfig
     from nmt_keras.export import export
@@ -301,7 +281,7 @@ def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_m
 
     translator = Run(run).translator()
     translator = translator.with_search(serving_search(translator.search))
-    merging = MicroBatchingConfig(max_batch_size=max_batch_size, wait_ms=wait_ms, queue=1024)
+    merging = MicroBatchingConfig(max_batch_size=32, wait_ms=0.0, queue=1024)
     export(translator, models / "plain" / name)
     export(translator, models / "merged" / name, config=ExportConfig(micro_batching=merging))
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures training speed in target tokens per second, compared with OpenNMT-py on a matched model.
 
     benchmarks/peers/setup_peers.sh PEERS                                             installs the peers

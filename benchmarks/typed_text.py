@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures translation of sentences as people type them, and of names and numbers that the corpus does not contain.
 
     python -m benchmarks.typed_text --corpus spa-eng.zip --model runs/spa-eng > docs/measured/typed-text.json
