@@ -1,21 +1,18 @@
 """Subword regularisation: each epoch draws other pieces of the same sentences, and a resumed run draws the same."""
 
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE
 
 from nmt_keras.config import Recipe, TokenizerConfig, TrainConfig
-from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus import Pair
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Position, choose_buckets
 from nmt_keras.corpus.encoding import encode_pairs
 from nmt_keras.corpus.regularisation import SampledBatches, Segmenter
-from nmt_keras.runs import Run
 from nmt_keras.text import Codec, SubwordTokenizer, fit_tokenizer
 
 END = 3
@@ -86,17 +83,6 @@ def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines
     ):
         assert place == wanted_place
         np.testing.assert_array_equal(batch.source, wanted.source)
-
-
-@pytest.mark.long
-def test_a_run_of_subwords_trains_on_drawn_segmentations(pairs, tmp_path):
-    text = TokenizerConfig("subword", 380, max_tokens=60)
-    train = replace(TINY_RECIPE.train, steps=2, segmentation_alpha=0.3, segmentations=4, max_tokens=60)
-    recipe = replace(TINY_RECIPE, source=text, target=text, train=train)
-    corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
-    steps = []
-    Run(tmp_path / "run", recipe).train(corpus, lambda _: None, lambda step, *_: steps.append(step))
-    assert steps == [1, 2]
 
 
 def test_words_are_not_cut():

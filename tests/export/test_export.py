@@ -193,21 +193,6 @@ def test_a_weight_too_large_for_half_precision_is_named(translators, tmp_path):
     assert versions(tmp_path / "model") == []
 
 
-def test_an_export_has_no_cudnn_operation_even_if_a_gpu_is_visible(translators, monkeypatch):
-    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
-    logical = tf.config.LogicalDevice("/device:GPU:0", "GPU")
-    cpus = tf.config.list_physical_devices("CPU")
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu] if kind == "GPU" else [*cpus, gpu])
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: [logical])
-    word = translators["word"]
-    tokenizers = word.source_tokenizer, word.target_tokenizer
-    anew = ModelTranslator(*tokenizers, word.model, search=word.search)  # a translator that has traced nothing yet
-    graph = anew.decode.get_concrete_function().graph.as_graph_def()
-    operations = {node.op for node in graph.node} | {n.op for f in graph.library.function for n in f.node_def}
-    assert {"MatMul", "BatchMatMulV2"} & operations
-    assert [op for op in operations if "cudnn" in op.lower()] == []
-
-
 # Serving
 
 

@@ -181,29 +181,6 @@ def test_an_lstm_keeps_what_it_does_not_forget_adds_what_enters_and_shows_what_l
     assert_same(advance_empty(built(LSTMCell, 1), [gates], state), LSTMState(hidden, memory))
 
 
-# One matrix for two cells
-
-
-def test_two_cells_share_a_recurrent_matrix_whose_gradients_add_up():
-    one = make("tanh", context_size=0)
-    other = TanhCell(U)
-    other.recurrent = one.recurrent
-    other.build((1, D))
-    randomise(other, 5)
-    assert len({id(v) for v in one.trainable_variables + other.trainable_variables}) == 3 + 2
-    first, second, state = (one, normal(1, INPUT)), (other, normal(1, D, seed=5)), normal(1, U)
-    assert_same(at(step(*second, state), 0), advance(cell_of(other), at(second[1], 0), at(state, 0)))
-    np.testing.assert_array_equal(cell_of(other).U, cell_of(one).U)
-
-    def slope(*cells_and_inputs):
-        with tf.GradientTape() as tape:
-            total = tf.add_n([tf.reduce_sum(step(cell, x, state)) for cell, x in cells_and_inputs])
-        return tape.gradient(total, one.recurrent.value)
-
-    assert np.abs(slope(second)).max() > 0.01
-    np.testing.assert_allclose(slope(first, second), slope(first) + slope(second), atol=1e-6)
-
-
 # Stacks
 
 

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import (
-    feed_forward,
-    layer_norm,
     multi_head,
     multi_head_of,
     self_attention_encoder_of,
-    self_attention_layer_of,
     self_encode,
     sinusoid,
 )
@@ -99,32 +96,6 @@ def test_heads_by_hand():
 # Layers
 
 
-def test_a_layer_is_the_paper_s():
-    layer = built(SelfAttentionLayer(U, HEADS))
-    p, x = self_attention_layer_of(layer), normal(B, P, U)
-    found = layer.feed_forward(layer.attend_to_self(x, MASK[:, tf.newaxis], SublayerMasks()), SublayerMasks())
-    for b in range(B):
-        real = exact(x[b])[MASK[b]]
-        normed = [layer_norm(p.norms[0], one) for one in real]
-        wanted = [
-            feed_forward(p, one + multi_head(p.self_attention, n, normed)[0])
-            for one, n in zip(real, normed, strict=True)
-        ]
-        np.testing.assert_allclose(found[b][MASK[b]], wanted, atol=1e-5)
-
-
-def test_a_layer_over_a_source_is_the_paper_s():
-    layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
-    p, x, memory = self_attention_layer_of(layer), normal(B, 4, U), normal(B, P, D, seed=3)
-    source = layer.cross_attention.keys_and_values(memory)
-    found, alignment = layer.attend_to_source(x, source, MASK, SublayerMasks())
-    for b, q in np.ndindex(B, 4):
-        query = layer_norm(p.norms[1], exact(x[b, q]))
-        wanted, alpha = multi_head(p.source, query, exact(memory[b])[MASK[b]])
-        np.testing.assert_allclose(found[b, q], exact(x[b, q]) + wanted, atol=1e-5)
-        np.testing.assert_allclose(alignment[b, q], np.pad(alpha, [0, P - len(alpha)]), atol=1e-6)
-
-
 def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
     layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
     x, source = normal(B, P, U), layer.cross_attention.keys_and_values(normal(B, P, D))
@@ -156,41 +127,3 @@ def test_annotations_are_the_paper_s_and_0_at_padding_whatever_its_ids_are(embed
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted, atol=2e-5)
         assert not np.any(encoding.values[b, len(sentence) :])
     np.testing.assert_array_equal(encoder(*padded(SENTENCES, 7, filler=11)).values, encoding.values)
-
-
-def test_the_gradient_is_the_slope_of_the_reference(dtype_policy):
-    """Compares the gradient with central differences along a random direction of each variable.
-
-    Both are in float64, except for the softmax, which is in float32.
-    """
-    dtype_policy("float64")
-    encoder, random, h = make(), np.random.default_rng(4), 1e-5
-    of_values = random.normal(size=(4, 7, U))
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(encoder(*padded(SENTENCES, 7)).values * of_values)
-    gradients = tape.gradient(total, [variable.value for variable in encoder.trainable_variables])
-
-    def reference_total():
-        p = self_attention_encoder_of(encoder)
-        return sum(np.sum(self_encode(p, s) * of_values[b, : len(s)]) for b, s in enumerate(SENTENCES))
-
-    for variable, gradient in zip(encoder.trainable_variables, gradients, strict=True):
-        origin, direction = variable.numpy(), random.normal(size=variable.shape)
-        ends = []
-        for move in (h, -h):
-            variable.assign(origin + move * direction)
-            ends.append(reference_total())
-        variable.assign(origin)
-        found = np.sum(tf.convert_to_tensor(gradient) * direction)
-        assert found == pytest.approx((ends[0] - ends[1]) / (2.0 * h), rel=1e-4, abs=1e-4), variable.path
-
-
-def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(dtype_policy):
-    batch = padded(SENTENCES, 7)
-    wanted = make()(*batch)
-    dtype_policy("mixed_bfloat16")
-    encoder = make()
-    found = encoder(*batch)
-    assert {variable.dtype for variable in encoder.trainable_variables} == {"float32"}
-    assert found.values.dtype == tf.bfloat16
-    np.testing.assert_allclose(tf.cast(found.values, tf.float32), wanted.values, atol=0.1)

@@ -1,15 +1,13 @@
 """The registries of the builder and the choices of the configuration."""
 
-import inspect
 from typing import get_args
 
-import keras
 import pytest
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, choices
 from nmt_keras.config.model import AttentionKind
-from nmt_keras.layers import attention, bridges, cells, local_attention, output, scores, self_attention, stack
-from nmt_keras.models import builder, encoder, recurrent_decoder, self_attention_decoder, seq2seq
+from nmt_keras.layers import cells
+from nmt_keras.models import builder, seq2seq
 
 REGISTRIES = {
     (EncoderConfig, "kind"): builder.ENCODERS,
@@ -59,20 +57,3 @@ DEFAULTS = [
     builder.DECODERS["attend-then-update"],
     builder.ENCODERS["recurrent"],
 ]
-
-
-def layer_classes():
-    modules = [attention, bridges, cells, local_attention, output, scores, self_attention, stack]
-    modules += [encoder, recurrent_decoder, self_attention_decoder, seq2seq]
-    found = {member for module in modules for _, member in inspect.getmembers(module, inspect.isclass)}
-    return sorted(
-        (kind for kind in found if issubclass(kind, keras.layers.Layer) and kind.__module__.startswith("nmt_keras")),
-        key=lambda kind: kind.__name__,
-    )
-
-
-@pytest.mark.parametrize("kind", layer_classes(), ids=lambda kind: kind.__name__)
-def test_at_most_three_constructor_arguments_are_positional(kind):
-    parameters = inspect.signature(kind.__init__).parameters.values()
-    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"]
-    assert len(positional) <= 3

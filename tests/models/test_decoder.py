@@ -12,14 +12,12 @@ from reference import decode, weights_of
 from tensors import assert_same
 from tiny import randomise
 
-from nmt_keras.layers import dropout, self_attention
 from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.bridges import CopyBridge, DenseBridge
-from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.layers.output import StateOutput
 from nmt_keras.layers.stack import StackMasks
-from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder, Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
@@ -179,21 +177,6 @@ def test_dropout_acts_in_training_alone(name):
     assert np.abs(first - model.decoder(IDS, encoding).logits).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-base", "self-attention"])
-def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
-    sites = []
-
-    def noted(shape, rate, randomness, site, dtype):
-        sites.append(site)
-        return draw_dropout_mask(shape, rate, randomness, site, dtype)
-
-    for module in (dropout, encoder, recurrent_decoder, self_attention, self_attention_decoder):
-        monkeypatch.setattr(module, "draw_dropout_mask", noted)
-    built(COMBINATIONS[name])((SOURCES, IDS), randomness=Randomness(1, 2))
-    assert len(sites) >= 8
-    assert len(set(sites)) == len(sites), sorted(sites)
-
-
 def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
     everything = 1.0 - 2.0**-25  # draws are multiples of 2^-24, so everything is dropped
     linear, randomness = COMBINATIONS["rnnsearch-linear"], Randomness(1, 1)
@@ -206,12 +189,6 @@ def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
     model = built(replace(linear, dropout=0.0, output_dropout=everything))
     logits = model.decoder(IDS, model.encoder(SOURCES), randomness=randomness).logits
     np.testing.assert_allclose(logits, tf.broadcast_to(model.decoder.output_layer.output_bias, logits.shape))
-
-
-# The fixed context
-
-
-# Luong's order
 
 
 # The lecture's decoder
@@ -230,21 +207,6 @@ def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
     assert lecture.count_params() == 23 * 5 + 23 + 7 * 23 + 7 + 19 * 5 + 7 + 5 * 7 + 7 * 7
 
 
-def test_both_halves_teach_the_shared_matrix(lecture):
-    shared = lecture.encoder.forward_cells[0].recurrent.value
-    with tf.GradientTape(persistent=True) as tape:
-        encoding = lecture.encoder(SOURCES)
-        logits = tf.reduce_sum(lecture.decoder(IDS, encoding).logits[..., :3])
-        still = tf.nest.map_structure(lambda x: None if x is None else tf.stop_gradient(x), encoding)
-        decoder_alone = tf.reduce_sum(lecture.decoder(IDS, still).logits[..., :3])
-    through_both, through_decoder = tape.gradient(logits, shared), tape.gradient(decoder_alone, shared)
-    assert np.abs(through_decoder).max() > 0.01
-    assert np.abs(through_both - through_decoder).max() > 0.01  # tests/models/test_seq2seq.py checks both gradients
-
-
-# The self-attention decoder
-
-
 # As layers
 
 
@@ -260,23 +222,6 @@ def test_a_model_and_its_decoder_come_back_from_their_configurations(case):
     if not shares:  # only the model's configuration describes a matrix that is shared with the encoder
         built_like(model.decoder, decoder, model)
         np.testing.assert_array_equal(decoder(IDS, case.encoding).logits, case.output.logits)
-
-
-def test_the_output_layer_reads_the_state_before_or_after_the_step():
-    model = built(COMBINATIONS["rnnsearch"])
-    previous = model.decoder
-    current = Decoder.from_config({**previous.get_config(), "output_state": "current"})
-    built_like(previous, current, model)
-    memory = model.encode(SOURCES)
-    state = model.initial_state(memory)
-    attended = previous.attention.attend(state.cell_states[0], state.position, memory)
-    embedded, layer = previous.inputs(IDS[:, :1]).embedded, previous.output_layer
-    context = layer.project_context(previous.attention.context(attended, memory.values))
-    steps = [decoder.step(IDS[:, :1], state, memory) for decoder in (previous, current)]
-    for step, read in zip(steps, (state.cell_states[0], steps[0].state.cell_states[0]), strict=True):
-        hidden = layer.features(read, context, embedded)
-        np.testing.assert_allclose(step.logits, layer.logits(hidden, previous.embedding.embeddings), atol=1e-6)
-    assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1
 
 
 # Encoders and decoders outside of Seq2Seq

@@ -88,48 +88,6 @@ def test_two_words_by_hand():
     np.testing.assert_allclose(last_of(encoding)[0], [forward[1], backward[0]], atol=1e-6)
 
 
-GRADIENT_KINDS = ["tanh forward", "lstm forward, residual", "summed, residual", "deep, residual, word projection"]
-
-
-@pytest.mark.parametrize("name", GRADIENT_KINDS)
-def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
-    """Compares the gradient of a sum of all results with central differences, in float64.
-
-    The differences are along a random direction of each variable.
-    """
-    dtype_policy("float64")
-    encoder, random, h = make(**KINDS[name]), np.random.default_rng(4), 1e-5
-    shapes = encoder.encoding_shape((4, 7))
-    of_values = random.normal(size=shapes.values)
-    with tf.GradientTape() as tape:
-        encoding = encoder(*padded(SENTENCES, 7))
-        total = tf.reduce_sum(encoding.values * of_values)
-        total += tf.add_n([tf.reduce_sum(state) for state in tf.nest.flatten(encoding.states) if state is not None])
-    gradients = tape.gradient(total, [variable.value for variable in encoder.trainable_variables])
-
-    def reference_total():
-        weights, total = recurrent_encoder_of(encoder), 0.0
-        for b, sentence in enumerate(SENTENCES):
-            wanted = encode(weights, sentence)
-            total += sum(np.sum(h_j * c) for h_j, c in zip(wanted.h, of_values[b], strict=False))
-            ends = [end for end in wanted.forward + wanted.backward if end is not None]
-            total += sum(np.sum(part) for part in tf.nest.flatten(ends))
-        return total
-
-    assert total.numpy() == pytest.approx(reference_total(), abs=1e-9)
-    for variable, gradient in zip(encoder.trainable_variables, gradients, strict=True):
-        origin, direction = variable.numpy(), random.normal(size=variable.shape)
-        ends = []
-        for move in (h, -h):
-            variable.assign(origin + move * direction)
-            ends.append(reference_total())
-        variable.assign(origin)
-        slope = (ends[0] - ends[1]) / (2.0 * h)
-        assert np.sum(tf.convert_to_tensor(gradient) * direction) == pytest.approx(slope, rel=1e-6, abs=1e-7), (
-            variable.path
-        )
-
-
 # Results
 
 
@@ -191,18 +149,6 @@ def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
     shapes = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
     batch = padded(SENTENCES, 7)
     assert_same(tf.function(encoder.call, shapes, autograph=False)(*batch), encoder(*batch), atol=1e-6)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(cell, dtype_policy):
-    batch = padded(SENTENCES, 7)
-    wanted = make(cell=cell, layers=2, residual=True)(*batch)
-    dtype_policy("mixed_bfloat16")
-    encoder = make(cell=cell, layers=2, residual=True)
-    found = encoder(*batch)
-    assert {variable.dtype for variable in encoder.trainable_variables} == {"float32"}
-    assert {part.dtype for part in tf.nest.flatten((found.values, found.states))} == {tf.bfloat16}
-    np.testing.assert_allclose(tf.cast(found.values, tf.float32), wanted.values, atol=0.1)
 
 
 # Dropout

@@ -1,8 +1,5 @@
 """The public names of ``nmt_keras``."""
 
-import subprocess
-import sys
-
 import pytest
 
 import nmt_keras
@@ -24,8 +21,3 @@ def test_the_package_offers_the_names_that_people_import():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="Transformer"):
         _ = nmt_keras.Transformer
-
-
-def test_importing_the_package_does_not_import_tensorflow():
-    imported = "import nmt_keras, sys; nmt_keras.recipes.RECIPES; sys.exit('tensorflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", imported], check=True)

@@ -185,7 +185,9 @@ def test_mixed_half_precision_is_finite_and_near(in_precision):
         assert np.linalg.norm(near - exact) < 0.05 * np.linalg.norm(exact) + 1e-3
 
 
-@pytest.mark.parametrize("name", ["rnnsearch-local-p", "luong-location", "self-attention"])
+@pytest.mark.parametrize(
+    "name", ["rnnsearch-linear", "rnnsearch-local-p", "conditional-deep", "luong-location", "self-attention"]
+)
 def test_every_part_computes_in_half_precision_and_stays_finite(name, in_precision):
     half = in_precision("mixed_bfloat16", name)
     source, target = batch(PAIRS, 7, 5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import gpu
-from benchmarks.gpu import FAMILIES, PARTS, Computed, Report, Settings, chosen, compare, fastest
+from benchmarks.gpu import FAMILIES, PARTS, Computed, Settings, chosen, compare
 from nmt_keras.recipes import RECIPES, find_recipe
 
 
@@ -120,21 +120,6 @@ def computed(*gradients, loss=2.0):
 )
 def test_a_loss_or_gradient_that_differs_too_much_or_is_not_a_number_fails(found, passed):
     assert compare(found, computed([3.0, 4.0], [0.0]))["passed"] is passed
-
-
-def test_the_fastest_execution_is_told_by_system_and_precision(tmp_path):
-    report = Report(tmp_path / "gpu.json", {})
-    for execution, precision, rate in (
-        ("plain", "tf32", 5),
-        ("cudnn", "tf32", 7),
-        ("xla", "tf32", 6),
-        ("xla", "bfloat16", 9),
-    ):
-        report.begin(f"train-{execution}-{precision}")
-        result = {"system": "small", "execution": execution, "precision": precision, "target_tokens_per_s": rate}
-        report.add(f"train-{execution}-{precision}", result)
-    assert fastest(report.parts) == {"small, tf32": "cudnn"}  # only one execution used bfloat16
-    assert json.loads(report.path.read_text())["fastest"] == {"small, tf32": "cudnn"}
 
 
 MEASURED = {

@@ -130,17 +130,6 @@ def test_its_model_is_the_library_s(model):
     assert_same([logits[mask], weights[mask]], [wanted.logits[mask], wanted.alignment[mask]])
 
 
-def test_padding_and_batch_mates_change_nothing(model):
-    (source, real), (target, mask) = padded(SOURCES, 9), padded(TARGETS, 8)
-    logits, weights = model(source, target)
-    assert not np.any(np.broadcast_to(~real[:, tf.newaxis], weights.shape) * weights)
-    np.testing.assert_allclose(tf.reduce_sum(weights, axis=-1)[mask], 1.0, rtol=1e-6)
-    for row, (words, written) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        alone = model(tf.constant([words]), tf.constant([written]))
-        place = slice(row, row + 1), slice(len(written))
-        assert_same((logits[place], weights[place][..., : len(words)]), alone)
-
-
 def test_its_loss_is_the_mean_over_tokens(cells, model):
     (source, _), (target, _) = padded(SOURCES, 5), padded(TARGETS, 6)
     labels, _ = padded([[*words[1:], 3] for words in TARGETS], 6)

@@ -3,18 +3,14 @@
 import json
 import re
 from concurrent.futures import Future
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from benchmarks.results import (
-    AS_PUBLISHED,
     LADDER,
-    ORDERS,
     RESULTS,
-    SAMPLING,
-    UNITS,
     Group,
     corpus_of,
     fits,
@@ -23,11 +19,9 @@ from benchmarks.results import (
     long_pairs,
     run_group,
     with_alignments,
-    with_fields,
     words,
 )
 from benchmarks.results_page import (
-    LADDER_LEGEND,
     LEGEND,
     PUBLISHED,
     combined_section,
@@ -40,98 +34,10 @@ from benchmarks.results_page import (
 )
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.evaluation.metrics import all_baselines
-from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs.protocol import Study
 
 PAIRS = sample_pairs()[:400]
-SYSTEMS = [system for name, group in groups().items() if name != "small-corpus" for system in group.systems]
-
-
-RECIPE_OF = {
-    **{f"{kind}-8": f"{kind}-30" for kind in ("rnnencdec", "rnnsearch")},
-    **{f"{kind}-16": f"{kind}-50" for kind in ("rnnencdec", "rnnsearch")},
-    "rnnsearch-16-longer": "rnnsearch-50",
-    **{f"{name}-sample": name for name in ("rnnsearch-50", *(f"luong-{rung}" for rung in LADDER))},
-    **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
-    **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
-    **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
-    **dict.fromkeys((*ORDERS, "attend-then-update-guided"), "rnnsearch-small"),
-    **{f"{name}-as-published": name for name in AS_PUBLISHED},
-}
-"""The recipe of a system, if it has another name."""
-SUBJECT = {
-    "rnnencdec-mean": {"kind", "initial_state"},
-    "conditional": {"order"},
-    "update-then-attend": {"order", "output", "input_feeding"},
-}
-"""Fields of the model that a group is about, by system."""
-
-
-@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_a_system_differs_from_its_recipe_in_size_and_in_what_its_group_is_about(system):
-    paper, model = find_recipe(RECIPE_OF.get(system.name, system.name)).model, system.model
-    allowed = {"units", "layers", "output_units", "window", "position_logit"} | SUBJECT.get(system.name, set())
-    for part in ("encoder", "attention", "decoder"):
-        here, there = asdict(getattr(model, part)), asdict(getattr(paper, part))
-        assert {name for name in here if here[name] != there[name]} <= allowed
-    assert model.dropout == (0.0 if system.name == "self-attention" else paper.dropout)  # as attend-then-update
-
-
-def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_about():
-    unused = {"halve_from": 0.5, "halve_every": 0.1}  # settings of another schedule
-    for name, group in groups().items():
-        first = group.systems[0]
-        sampling = {"sampling_from": 0.0, "sampling_to": 0.0} if name == "sampling" else {}
-        rate = {"learning_rate": 0.1} if name in ("self-attention", "order") else {}  # the pilots choose it
-        subject = {"units": ("source", "target", "search"), "small-corpus": ("source", "target")}.get(name, ())
-        same = {field: getattr(first, field) for field in subject}
-        limit = {"max_tokens": 40} if name == "units" else {}
-        changes = {**unused, **sampling, **rate, **limit}
-        alike = {
-            replace(system, name="", model=first.model, train=replace(system.train, **changes), **same)
-            for system in group.systems
-        }
-        assert len(alike) == 1, name
-    assert [system.train.learning_rate for system in groups()["order"].systems] == [6e-3, 6e-3, 3e-3]
-
-
-def test_a_system_of_the_small_corpus_has_the_options_of_the_recipe_except_layer_normalisation():
-    systems = {system.name: system for system in groups()["small-corpus"].systems}
-    cells = {f"model.{part}.cell": "gru-layer-norm" for part in ("encoder", "decoder")}
-    system, recipe = with_fields(systems["small-corpus-recurrent-dropout"], cells), find_recipe("small-corpus")
-    assert (system.source, system.target, system.model) == (recipe.source, recipe.target, recipe.model)
-    assert system.train.learning_rate == recipe.train.learning_rate
-
-
-def test_alternatives_are_compared_with_the_system_that_they_replace():
-    found = {
-        name: all_baselines([system.name for system in group.systems], group.baselines)
-        for name, group in groups().items()
-    }
-    assert [*found["lecture"].items()] == [
-        ("lecture-rnn", None),
-        ("lecture-separate", "lecture-rnn"),
-        ("lecture-fed", "lecture-separate"),
-        ("lecture-deep", "lecture-fed"),
-        ("lecture-bidirectional", "lecture-deep"),
-        ("lecture-reversed", "lecture-deep"),
-    ]
-    assert found["sampling"] == {"rnnsearch": None, "scheduled-sampling": "rnnsearch", "free-running": "rnnsearch"}
-    assert found["units"] == {"rnnsearch": None, "subwords": "rnnsearch", "characters": "rnnsearch"}
-    base = "attend-then-update"
-    assert found["order"] == {base: None, "conditional": base, "update-then-attend": base}
-    named = {name for name, group in groups().items() if group.baselines}
-    assert named == {"ladder", "sample", "lecture", "sampling", "units", "order", "small-corpus"}
-
-
-def test_recurrence_and_self_attention_are_compared_at_equal_size():
-    recurrent, attentive = (
-        build_model(system.model, system.source.vocabulary_size, system.target.vocabulary_size).count_params()
-        for system in groups()["self-attention"].systems
-    )
-    assert attentive == pytest.approx(recurrent, rel=0.05)
 
 
 def test_concatenations_fit_the_limit_and_join_at_least_two_pairs():
@@ -259,35 +165,10 @@ def test_the_page_holds_the_results_of_the_files():
     assert page() == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
 
 
-def test_the_page_has_each_group():
-    template = (RESULTS / "results.template").read_text("utf-8")
-    assert all(f"{{group[{name}]}}" in template for name in groups())
-
-
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory):
-    """The folder of the page's figures, drawn anew."""
-    folder = tmp_path_factory.mktemp("figures")
-    draw({name: run(f"{name}-1") for name in (*PUBLISHED, *(f"luong-{rung}" for rung in LADDER))}, folder)
-    return folder
-
-
-def test_the_figures_name_systems_not_runs(figures):
-    named = {path.stem: set(re.findall("<!-- (.*?) -->", path.read_text("utf-8"))) for path in figures.glob("*.svg")}
-    assert set(LEGEND.values()) <= named["results-by-length"]
-    assert set(LEGEND) == set(PUBLISHED)
-    assert set(LADDER_LEGEND) == set(LADDER)
-    systems = json.loads((RESULTS / "reports" / "hour.json").read_text("utf-8"))["bleu_by_length"]
-    assert set(systems) <= named["report-scores"] & named["report-bleu-by-length"]
-    assert all((RESULTS.parent / path.name).exists() for path in figures.iterdir())
-
-
-def test_figure_2_leaves_out_lengths_of_few_sentences(figures):
-    labels = re.findall("<!-- (.*?) -->", (figures / "results-by-length.svg").read_text("utf-8"))
-    assert "16-20" in "".join(labels)  # 26 sentences
-    assert "21-25" not in "".join(labels)  # 5 sentences
-
-
-def test_a_system_of_several_groups_has_the_alignment_error_of_the_most_runs():
-    rows = re.findall(r"^\| `rnnsearch` \| additive \| (?:[^|]+\| ){3}(\d+) \|$", page(), re.MULTILINE)
-    assert rows == ["8"]
+def test_the_figures_of_the_page_are_drawn_from_the_results(tmp_path):
+    draw({name: run(f"{name}-1") for name in (*PUBLISHED, *(f"luong-{rung}" for rung in LADDER))}, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} <= {path.name for path in RESULTS.parent.iterdir()}
+    labels = "".join(re.findall("<!-- (.*?) -->", (tmp_path / "results-by-length.svg").read_text("utf-8")))
+    assert all(title in labels for title in LEGEND.values())
+    assert "16-20" in labels  # 26 sentences
+    assert "21-25" not in labels  # 5 sentences, too few for a point

@@ -12,7 +12,7 @@ from tiny import TINY_RECIPE, TINY_TEXT
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
-from nmt_keras.evaluation.report import Report, read_scores, write_score
+from nmt_keras.evaluation.report import Report
 from nmt_keras.export.versions import prune, publish, versions
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import load_tokenizer
@@ -73,18 +73,6 @@ def test_a_row_of_the_log_is_whole_or_missing(folder):
     log, rows = Log(path, 0), [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
     log.append(rows[0])
     assert_old_or_new(folder, lambda: log.append(rows[1]), lambda at: read_log(at / "log.jsonl"), rows[:1], rows)
-
-
-def test_scores_are_the_old_or_the_new_ones(folder):
-    path = folder / "scores.json"
-    write_score(path, "valid", REPORT, "greedy", CHECKPOINT)
-    old = read_scores(path)
-    new = {**old, "test": old["valid"]}
-
-    def work():
-        write_score(path, "test", REPORT, "greedy", CHECKPOINT)
-
-    assert_old_or_new(folder, work, lambda at: read_scores(at / "scores.json"), old, new)
 
 
 @pytest.fixture
@@ -185,6 +173,3 @@ def test_a_deleted_version_is_whole_or_gone(folder):
 
     both = read(folder)
     assert_old_or_new(folder, lambda: prune(folder, 1), read, both, {2: both[2]})
-
-
-# Several writers, and their leftovers

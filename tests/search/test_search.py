@@ -112,17 +112,6 @@ def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
         assert not alignment[length:].any()
 
 
-def test_the_step_receives_start_and_then_the_chosen_tokens():
-    received = []
-
-    def watching(ids, state, script):
-        received.append(ids.numpy().ravel().tolist())
-        return spell(ids, state, script)
-
-    beam_search(watching, no_time(1), inputs(script_of("ox"), [12]))
-    assert received == [[START], [LETTERS.index("o")], [LETTERS.index("x")]]
-
-
 def test_greedy_with_a_model_equals_the_reference(model):
     found = beam_search(model.step, *encoded(model, SOURCES, 6, [7, 5, 11]))
     for b, limit in enumerate([7, 5, 11]):

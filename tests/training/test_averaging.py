@@ -91,20 +91,6 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
         assert float(updater.stability.scale) == FIRST_LOSS_SCALE
 
 
-@pytest.mark.long
-def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_counted(dtype_policy, tmp_path):
-    dtype_policy("mixed_float16")
-    updater = Updater(
-        build_model(TINY_MODEL, V, V), config(precision="mixed_float16", warmup_steps=0, decay="constant")
-    )
-    source = np.tile(np.array([[5, 6, END], [7, END, PAD]], np.int32), (64, 1))  # the loss is a sum over sentences
-    losses = [float(updater.update([Batch(source, source, 128)], step, 0.05).loss.cross_entropy) for step in range(16)]
-    assert 0 < int(updater.stability.skipped) < 12
-    assert float(updater.stability.scale) < FIRST_LOSS_SCALE
-    assert int(updater.stability.longest_row) == 0
-    assert losses[-1] < losses[0]
-
-
 def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_as_well(dtype_policy):
     dtype_policy("mixed_bfloat16")
     model = build_model(TINY_MODEL, V, V)

@@ -13,7 +13,7 @@ import nmt_keras
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TokenizerConfig
 from nmt_keras.export import export
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.text import END, START, fit_tokenizer
+from nmt_keras.text import START, fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -178,12 +178,6 @@ def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
     expect_equal(subwords.translate(SENTENCES[:2]), before)
 
 
-def test_a_reloaded_savedmodel_splits_each_side_with_its_own_subwords(subwords, pairs, tmp_path):
-    served = ServedTranslator(export(subwords, tmp_path / "subwords"))
-    sources, targets = ([*side[:5]] for side in zip(*pairs, strict=True))
-    expect_equal(served.score(sources, targets), subwords.score(sources, targets))
-
-
 # Fields of a translation
 
 
@@ -200,18 +194,6 @@ def test_a_score_is_log_prob_per_token_and_rows_of_the_alignment_sum_to_one(tran
         assert found.alignment.shape == (len(found.tokens), len(found.source_tokens))
         np.testing.assert_allclose(found.alignment.sum(axis=1), 1.0, atol=1e-5)
         assert (found.alignment >= 0).all()
-
-
-def test_log_prob_and_alignment_are_those_of_teacher_forcing_over_the_translation(translator):
-    (found,) = translator.translate(SENTENCES[:1])
-    text = translator.target_tokenizer
-    surfaces = text.surfaces(tf.range(text.vocabulary_size)[tf.newaxis])[0].numpy().tolist()
-    ids = [END if token == "" else surfaces.index(token.encode()) for token in found.tokens]
-    source = translator.source_tokenizer.encode(tf.constant(SENTENCES[:1])).ids
-    output = translator.model((source, tf.constant([[START, *ids[:-1]]])))
-    log_probs = tf.nn.log_softmax(output.logits)[0].numpy()
-    assert found.log_prob == pytest.approx(log_probs[np.arange(len(ids)), ids].sum(), abs=1e-4)
-    np.testing.assert_allclose(found.alignment, output.alignment[0].numpy(), atol=1e-5)
 
 
 def test_a_translation_has_at_most_twice_the_source_tokens_and_ten_and_at_most_max_tokens(translator):
