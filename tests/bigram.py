@@ -135,3 +135,11 @@ def checkpoint_state(folder):
     reader = tf.train.load_checkpoint(str(checkpoints_in(folder / "checkpoints" / "last")[-1] / STATE))
     names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "stability/"))]
     return {name: reader.get_tensor(name) for name in names}
+
+
+def assert_same_checkpoints(folder, other, rtol=0.0, atol=0.0):
+    """Asserts that the last checkpoints of two runs are equal, by default to the bit."""
+    found, wanted = checkpoint_state(folder), checkpoint_state(other)
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=rtol, atol=atol, err_msg=name)

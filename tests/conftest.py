@@ -101,6 +101,12 @@ def pairs() -> list[Pair]:
 
 
 @pytest.fixture(scope="session")
+def corpus(pairs) -> SplitCorpus:
+    """The pairs as 80 for training, 20 for validation and 20 for testing."""
+    return SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+
+
+@pytest.fixture(scope="session")
 def translator(pairs) -> ModelTranslator:
     """A translator with a tiny model of random weights, and word tokenizers fitted on sample sentences."""
     keras.utils.set_random_seed(7)
@@ -112,11 +118,10 @@ def translator(pairs) -> ModelTranslator:
 
 
 @pytest.fixture(scope="session")
-def run_folder(pairs, tmp_path_factory):
-    """A run directory after a few training steps."""
+def run_folder(corpus, tmp_path_factory):
+    """A run directory after a few training steps on ``corpus``."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    Run(folder, TINY_RECIPE).train(parts, report=lambda _: None, show=lambda *_: None)
+    Run(folder, TINY_RECIPE).train(corpus, report=lambda _: None, show=lambda *_: None)
     return folder
 
 

@@ -1,5 +1,6 @@
 """Configurations of tiny models that train in seconds, and exports of small files."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
@@ -15,6 +16,7 @@ from nmt_keras.config import (
     TokenizerConfig,
     TrainConfig,
 )
+from nmt_keras.corpus import Pair
 from nmt_keras.training import Checkpoints, Progress, Updater
 
 TINY_MODEL = ModelConfig(
@@ -55,6 +57,13 @@ def randomise(part: keras.layers.Layer, seed: int) -> None:
     random = np.random.default_rng(seed)
     for variable in part.trainable_variables:
         variable.assign(random.normal(0.0, 0.5, variable.shape))
+
+
+def write_pairs(path: Path | str, pairs: Iterable[Pair], *more: str) -> Path:
+    """Writes pairs to a TSV file, source first, then ``more`` lines. Returns the path."""
+    lines = (f"{pair.source}\t{pair.target}\n" for pair in pairs)
+    Path(path).write_text("".join([*lines, *more]), encoding="utf-8")
+    return Path(path)
 
 
 def make_versions(folder: Path, *names: str) -> None:

@@ -44,14 +44,13 @@ def test_a_system_that_trains_at_no_rate_is_named():
         chosen_rate("luong-dot", pilots(None, None, None))
 
 
-def study(folder, pairs, **changes):
-    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": parts, "updates": 60, **changes})
+def study(folder, corpus, **changes):
+    return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": corpus, "updates": 60, **changes})
 
 
-def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginning_of_a_run(tmp_path, pairs):
+def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginning_of_a_run(tmp_path, corpus):
     system = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=5.0, validations=4, patience=1))
-    made = study(tmp_path, pairs, systems=[system], seeds=(5, 6))
+    made = study(tmp_path, corpus, systems=[system], seeds=(5, 6))
     made.pilot_path(system).write_text(json.dumps({"pilots": pilots(3.0, 2.0, 2.5)}))
     run = made.run_recipe(system, 6).train
     assert (run.steps, run.minutes, run.seed, run.learning_rate) == (60, None, 6, 0.2)
@@ -68,7 +67,7 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
         for updates in range(1, 300):
             end = replace(made, updates=updates).pilot_end(many)
             assert int(end * count / updates + 1e-9) > int((end - 1) * count / updates + 1e-9)
-    without = study(tmp_path / "none", pairs, rates=(0.5,))
+    without = study(tmp_path / "none", corpus, rates=(0.5,))
     assert without.run_recipe(TINY_RECIPE, 1).train.learning_rate == 0.01
 
 
@@ -85,9 +84,9 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
         ({"baselines": {"luong-dot": "tiny"}}, "baselines: .*of tiny, received {'luong-dot': 'tiny'}"),
     ],
 )
-def test_a_study_that_cannot_be_compared_is_refused(changes, named, tmp_path, pairs):
+def test_a_study_that_cannot_be_compared_is_refused(changes, named, tmp_path, corpus):
     with pytest.raises(ValueError, match=named):
-        study(tmp_path, pairs, **changes)
+        study(tmp_path, corpus, **changes)
 
 
 def write_result(made, system, texts):
@@ -108,15 +107,15 @@ def write_result(made, system, texts):
     made.path(system, 1).with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts))
 
 
-def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, pairs):
-    made = study(tmp_path, pairs)
+def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, corpus):
+    made = study(tmp_path, corpus)
     with sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
         run_study(made, 1, print)
 
 
-def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, pairs):
+def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, corpus):
     systems = [replace(TINY_RECIPE, name=name) for name in ("plain", "dot", "general")]
-    made = study(tmp_path, pairs, systems=systems, rates=(1.0,), baselines=dict.fromkeys(("dot", "general"), "plain"))
+    made = study(tmp_path, corpus, systems=systems, rates=(1.0,), baselines=dict.fromkeys(("dot", "general"), "plain"))
     references = [pair.target for pair in made.pairs]
 
     def written():
@@ -258,9 +257,9 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
 
 
 @pytest.mark.long
-def test_pilots_stop_without_being_finished_and_are_compared_at_the_same_step(tmp_path, pairs):
+def test_pilots_stop_without_being_finished_and_are_compared_at_the_same_step(tmp_path, corpus):
     system = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, validations=4))
-    made = study(tmp_path, pairs, systems=[system])
+    made = study(tmp_path, corpus, systems=[system])
     run = Run(made.pilot_folder(made.pilot_recipe(system)), made.pilot_recipe(system))
     later = pilot_loss(run, made, 30)
     assert not is_finished(run.folder)

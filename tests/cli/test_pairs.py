@@ -1,7 +1,5 @@
 """The pairs that ``nmt align`` and ``nmt score`` read from files."""
 
-import zipfile
-
 import pytest
 
 from nmt_keras.cli.pairs import Pairs
@@ -32,17 +30,6 @@ def test_the_columns_of_a_table_are_found_as_in_training_and_said(tmp_path, name
     said = []
     assert list(Pairs(file=str(path), **columns).blocks(said.append)) == [[PAIR]]
     assert said == [f"{path}: {each}" for each in told]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("pairs.csv", '"Hola, tío.",Hello.\n'), ("pairs.jsonl", '["Hola, tío.", "Hello."]\n')],
-)
-def test_a_table_in_a_zip_has_the_format_of_its_own_name(tmp_path, name, content):
-    path = tmp_path / "pairs.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(name, content)
-    assert list(Pairs(file=str(path)).blocks(print)) == [[PAIR]]
 
 
 @pytest.mark.parametrize("content", ["Hola.\n", "a b\tc d\te f\n", "es\ten\nHola.\tHello.\nx\n"])

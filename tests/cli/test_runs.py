@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, write_pairs
 
 from nmt_keras import cli
-from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus import Pair
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 
@@ -52,15 +52,6 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setitem(RECIPES, "tiny", RECIPE)
 
 
-@pytest.fixture
-def parts(pairs):
-    return SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-
-
-def write(name, pairs):
-    Path(name).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), "utf-8")
-
-
 def train(run, corpus):
     run.train(corpus, lambda _: None, lambda *_: None)
 
@@ -69,10 +60,10 @@ def train(run, corpus):
 
 
 @pytest.fixture(scope="module")
-def run(pairs, tmp_path_factory):
+def run(corpus, tmp_path_factory):
     """A finished run."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    train(Run(folder, RECIPE), SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:]))
+    train(Run(folder, RECIPE), corpus)
     return folder
 
 
@@ -105,10 +96,12 @@ def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, f
 
 @pytest.mark.long
 def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt, fails, monkeypatch):
-    monkeypatch.setitem(RECIPES, "tiny", replace(RECIPE, train=replace(TRAIN, max_tokens=5)))
-    write("a.tsv", pairs[:60])
-    write("b.tsv", [*pairs[60:110], Pair("Tom", "Tom")])
-    write("valid.tsv", pairs[110:])
+    search = replace(RECIPE.search, replaces_unknown=True)  # without a lexicon, because shards have no text
+    few = replace(TRAIN, max_tokens=5, batch_tokens=120)
+    monkeypatch.setitem(RECIPES, "tiny", replace(RECIPE, train=few, search=search))
+    write_pairs("a.tsv", pairs[:60])
+    write_pairs("b.tsv", [*pairs[60:110], Pair("Tom", "Tom")])
+    write_pairs("valid.tsv", pairs[110:])
     prepare = "prepare a.tsv b.tsv --to prepared/mine --source.kind word --target.kind word --target.vocabulary-size 90"
     said = nmt(f"{prepare} --shards 2")
     assert said.out == "prepared/mine\n"
@@ -120,11 +113,12 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     assert f'validation: "{pairs[110].source}" -> "{pairs[110].target}"' in said
     assert "source TokenizerConfig(kind='word'" in said
     assert "valid: BLEU" in said
+    assert "unknown words are replaced by the source word" in said
     assert Run("run").translator().target_tokenizer.vocabulary_size == 90
     assert "mine: 110 pairs" in nmt("train --run run").err  # the run is finished and determines the corpus
     assert json.loads(nmt("evaluate run --part valid --json").out)["title"] == "mine, valid"
     assert "--part valid" in fails("evaluate run")
-    write("valid.tsv", pairs[100:])
+    write_pairs("valid.tsv", pairs[100:])
     assert "--corpus: " in fails("evaluate run --part valid")
     assert "expected a new folder, received a prepared corpus" in fails(prepare)
     shutil.copytree("prepared/mine/source", "prepared/mine/target", dirs_exist_ok=True)
@@ -138,9 +132,9 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
 @pytest.mark.parametrize("part", ["test", pytest.param("valid", marks=pytest.mark.slow)])
 def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pairs, nmt, fails):
     """A sentence of the last held-out file is in the training data."""
-    write("mine.tsv", pairs[:90])
-    write("dev.tsv", pairs[90:110])
-    write(f"{part}.tsv", [*pairs[110:], pairs[0]])
+    write_pairs("mine.tsv", pairs[:90])
+    write_pairs("dev.tsv", pairs[90:110])
+    write_pairs(f"{part}.tsv", [*pairs[110:], pairs[0]])
     files = "--valid dev.tsv --test test.tsv" if part == "test" else "--valid valid.tsv"
     counts = "20 to validate, 11 to test." if part == "test" else "11 to validate."
     said = nmt(f"train tiny --corpus mine.tsv {files} --run run").err
@@ -153,15 +147,15 @@ def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pa
     Path("mine.tsv").unlink()  # evaluation reads only the held-out file
     evaluate = f"evaluate run --part {part}"
     assert json.loads(nmt(f"{evaluate} --json").out)["sentences"] == 11
-    write(f"{part}.tsv", pairs[100:])
+    write_pairs(f"{part}.tsv", pairs[100:])
     assert "--corpus: " in fails(evaluate)
 
 
 @pytest.mark.long
 def test_a_run_keeps_the_direction_and_the_languages_of_its_first_training(tiny, pairs, nmt, fails):
-    write("mine.tsv", pairs[:90])
-    write("dev.tsv", pairs[90:110])
-    write("held.tsv", pairs[110:])
+    write_pairs("mine.tsv", pairs[:90])
+    write_pairs("dev.tsv", pairs[90:110])
+    write_pairs("held.tsv", pairs[110:])
     command = "train tiny --corpus mine.tsv --valid dev.tsv --test held.tsv"
     there = f"{command} --reverse"
     run = Path("runs/mine-tiny")
@@ -197,16 +191,29 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
 ):
     monkeypatch.setitem(sys.modules, "MeCab", None)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
-    write("mine.tsv", pairs)
+    write_pairs("mine.tsv", pairs)
     assert message in fails(f"train tiny --corpus mine.tsv {options}")
     assert not Path("run").exists()
+
+
+@pytest.mark.long
+def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path):
+    for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
+        write_pairs(name, some)
+    nmt("train tiny --corpus a.tsv --valid valid.tsv --run a")
+    nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
+    assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
+    command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from
+    assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
+    assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
+    assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")
 
 
 # The lock of a run directory
 
 
 @pytest.mark.long
-def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(parts, tmp_path):
+def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(corpus, tmp_path):
     code = (
         "import sys; from pathlib import Path; from nmt_keras.files import sole_writer\n"
         "with sole_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
@@ -217,10 +224,10 @@ def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(pa
     ) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ValueError, match="nother process"):
-            train(run, parts)
+            train(run, corpus)
         assert [path.name for path in tmp_path.iterdir()] == ["lock"]
         other.kill()
-    train(run, parts)
+    train(run, corpus)
     assert run.step() == 1
     assert not (tmp_path / "lock").exists()
 

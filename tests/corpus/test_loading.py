@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tiny import write_pairs
 
 from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus import Pair, columns, part_sha256, split_corpus
@@ -18,11 +19,6 @@ from nmt_keras.corpus.sample import sample_pairs
 def loaded(options, config=None, **how):
     """Returns the corpus that ``options`` describe. Downloads nothing."""
     return load_corpus(options, config or CorpusConfig(), Path("unused"), lambda _: None, **how)
-
-
-def write(path, pairs):
-    """Writes pairs to a TSV file, source first."""
-    Path(path).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -55,13 +51,13 @@ def sample_file(path: Path) -> list[Pair]:
     """Writes 360 sample pairs to a TSV file, source first. Returns the pairs."""
     whole = split_corpus("sample", sample_pairs(), key_side="target")
     taken = [*whole.train[:300], *whole.valid[:30], *whole.test[:30]]
-    write(path, taken)
+    write_pairs(path, taken)
     return taken
 
 
 def test_columns_can_be_in_either_order_and_sides_in_two_files(tmp_path):
     pairs = sample_file(tmp_path / "es-en.tsv")
-    write(tmp_path / "en-es.tsv", [Pair(pair.target, pair.source) for pair in pairs])
+    write_pairs(tmp_path / "en-es.tsv", [Pair(pair.target, pair.source) for pair in pairs])
     (tmp_path / "both.es").write_text("".join(f"{p.source}\n" for p in pairs), encoding="utf-8")
     (tmp_path / "both.en").write_text("".join(f"{p.target}\n" for p in pairs), encoding="utf-8")
     for options in (
@@ -122,7 +118,7 @@ def test_the_spanish_english_file_is_known_by_its_text_and_not_by_its_name(publi
 
 def test_validation_files_have_columns_of_their_own(published, pairs):
     """The corpus is the Spanish-English file, target first; the validation file is source first."""
-    write(published / "valid.tsv", pairs[:20])
+    write_pairs(published / "valid.tsv", pairs[:20])
     corpus = loaded(CorpusOptions((str(published / "mine.txt"),), valid=(str(published / "valid.tsv"),)))
     assert corpus.train[0] == sample_pairs()[0]
     assert list(corpus.valid) == pairs[:20]
@@ -136,7 +132,7 @@ def test_a_table_to_evaluate_has_its_source_first_even_if_no_corpus_is_named(tmp
 def test_several_tables_form_one_corpus_if_they_are_named_tables(pairs, tmp_path):
     files = tuple(str(tmp_path / name) for name in ("a.tsv", "b.tsv", "c.tsv", "dev.tsv"))
     for begin, file in enumerate(files):
-        write(file, pairs[30 * begin : 30 * (begin + 1)])
+        write_pairs(file, pairs[30 * begin : 30 * (begin + 1)])
     for options in (
         CorpusOptions(files[:2], valid=files[3:], tables=True, source_column=0),
         CorpusOptions(files[:3], tables=True),
@@ -188,8 +184,8 @@ def test_languages_are_codes_and_known_where_the_corpus_is():
 
 def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_takes_of_it(pairs, tmp_path):
     mine, dev, aligned = (str(tmp_path / name) for name in ("mine.tsv", "dev.tsv", "mine.align"))
-    write(mine, pairs[:90])
-    write(dev, pairs[90:])
+    write_pairs(mine, pairs[:90])
+    write_pairs(dev, pairs[90:])
     Path(aligned).write_text("".join(f"{'0-0 ' * number}\n" for number in range(90)), "utf-8")
     options = CorpusOptions((mine,), valid=(dev,), alignments=aligned)
     found = loaded(options, CorpusConfig(first=50), with_alignments=True)
@@ -199,7 +195,7 @@ def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_tak
 
 def aligned(folder, pairs, text):
     """Returns the corpus of ``pairs`` with the alignments ``text``."""
-    write(folder / "pairs.tsv", pairs)
+    write_pairs(folder / "pairs.tsv", pairs)
     (folder / "pairs.align").write_text(text.replace("\n", "\r\n"), "utf-8-sig", newline="")
     options = CorpusOptions((str(folder / "pairs.tsv"),), alignments=str(folder / "pairs.align"))
     return loaded(options, with_alignments=True)

@@ -1,6 +1,5 @@
 """Prepared corpora: filters and their counts, the content of shards, and an order that can resume anywhere."""
 
-import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE, TINY_TEXT
+from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
 
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
@@ -30,11 +29,6 @@ from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
 
 FILTERS = FilterConfig(max_tokens=20, max_ratio=3.0)
-
-
-def write(path, pairs, *more):
-    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs) + "".join(more), "utf-8")
-    return path
 
 
 def write_sides(folder, name, pairs):
@@ -63,8 +57,8 @@ def corpus(pairs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
     unlike = [Pair("No", "one two three four five six seven"), Pair("No.", "No.")]
     files = [
-        write(folder / "one.tsv", [*pairs[:70], *pairs[:5], *unlike]),
-        write(folder / "two.tsv", [*pairs[70:], Pair("largo " * 22, "long")], "no tab\n"),
+        write_pairs(folder / "one.tsv", [*pairs[:70], *pairs[:5], *unlike]),
+        write_pairs(folder / "two.tsv", [*pairs[70:], Pair("largo " * 22, "long")], "no tab\n"),
     ]
     return prepare(files, folder / "corpus", shards=4)
 
@@ -142,12 +136,12 @@ def test_the_shards_hold_every_pair_once(corpus, pairs):
 
 def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pairs, tmp_path):
     shuffled = random.Random(1).sample(pairs, len(pairs))
-    whole = prepare([write(tmp_path / "a", pairs)], tmp_path / "A")
-    other = prepare([write(tmp_path / "b", shuffled)], tmp_path / "B")
+    whole = prepare([write_pairs(tmp_path / "a", pairs)], tmp_path / "A")
+    other = prepare([write_pairs(tmp_path / "b", shuffled)], tmp_path / "B")
     assert shard_bytes(other) == shard_bytes(whole)
     files = [
         write_sides(tmp_path, "one", pairs[:50]),
-        write(tmp_path / "b.tsv", pairs[50:60]),
+        write_pairs(tmp_path / "b.tsv", pairs[50:60]),
         write_sides(tmp_path, "two", pairs[60:]),
     ]
     parted = prepare(files, tmp_path / "C")
@@ -157,13 +151,13 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
 
 def test_the_source_comes_first_unless_the_preparation_is_reversed(pairs, tmp_path):
     turned = [Pair(pair.target, pair.source) for pair in pairs]
-    whole = prepare([write(tmp_path / "a", pairs)], tmp_path / "A", shards=2)
-    for name, files in (("B", write(tmp_path / "b", turned)), ("C", write_sides(tmp_path, "c", turned))):
+    whole = prepare([write_pairs(tmp_path / "a", pairs)], tmp_path / "A", shards=2)
+    for name, files in (("B", write_pairs(tmp_path / "b", turned)), ("C", write_sides(tmp_path, "c", turned))):
         assert shard_bytes(prepare([files], tmp_path / name, shards=2, reverse=True)) == shard_bytes(whole)
 
 
 def test_an_interrupted_preparation_is_no_corpus_and_can_be_repeated_with_other_shards(pairs, tmp_path):
-    file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus"
+    file, folder = write_pairs(tmp_path / "a.tsv", pairs), tmp_path / "corpus"
 
     def stop(sentence):
         if sentence.startswith("writing"):
@@ -181,7 +175,7 @@ def test_an_interrupted_preparation_is_no_corpus_and_can_be_repeated_with_other_
 
 @pytest.mark.parametrize("name", ["prepared.json", "recipe.json", "train-00007-of-00009.tfrecord"])
 def test_a_folder_with_other_content_is_refused_and_left_as_it_is(pairs, tmp_path, name):
-    file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "taken"
+    file, folder = write_pairs(tmp_path / "a.tsv", pairs), tmp_path / "taken"
     folder.mkdir()
     (folder / name).write_text("{}")
     with pytest.raises(FileExistsError, match=r"taken: expected a new folder"):
@@ -190,7 +184,7 @@ def test_a_folder_with_other_content_is_refused_and_left_as_it_is(pairs, tmp_pat
 
 
 def test_filters_that_skip_all_pairs_are_refused(tmp_path):
-    file = write(tmp_path / "a.tsv", [Pair("Tom", "Tom"), Pair("Sí, sí, sí.", "Yes.")])
+    file = write_pairs(tmp_path / "a.tsv", [Pair("Tom", "Tom"), Pair("Sí, sí, sí.", "Yes.")])
     with pytest.raises(ValueError, match=r"filters: .*a\.tsv.*1 identical sides, 1 ratio of lengths"):
         prepare([file], tmp_path / "corpus", filters=replace(FILTERS, max_ratio=1.0))
     assert not (tmp_path / "corpus" / "prepared.json").exists()
@@ -205,7 +199,7 @@ def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tm
 
     monkeypatch.setattr(preparing, "MAX_LINES", 50)
     monkeypatch.setattr(preparing, "fit_tokenizer", fit)
-    files = [write(tmp_path / "a.tsv", pairs[:70]), write(tmp_path / "b.tsv", pairs[70:])]
+    files = [write_pairs(tmp_path / "a.tsv", pairs[:70]), write_pairs(tmp_path / "b.tsv", pairs[70:])]
     prepare(files, tmp_path / "corpus", TokenizerConfig(kind="subword"))
     assert learnt_from == {
         "subword": [pair.source for pair in pairs[::3]],  # every second line would be 60 lines, over the limit
@@ -335,31 +329,6 @@ def test_prefetched_items_come_in_order_and_errors_in_their_turn():
 
 
 # Training
-
-
-@pytest.mark.long
-def test_a_run_trains_on_a_prepared_corpus_and_resumes(corpus, pairs, tmp_path):
-    recipe = replace(
-        TINY_RECIPE,
-        train=replace(TINY_RECIPE.train, steps=4, max_tokens=20, batch_tokens=120, checkpoint_every=2),
-        search=replace(TINY_RECIPE.search, replaces_unknown=True),
-    )
-    reports = []
-
-    def train(show):
-        Run(tmp_path / "run", recipe).train(PreparedSplit("sample", corpus, pairs[:10]), reports.append, show)
-
-    def stop(step, *_):
-        if step == 3:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        train(stop)
-    train(lambda *_: None)
-    assert "resuming at step 2 of 4" in reports
-    assert any(r.startswith("120 pairs to train on") and "1 identical" in r for r in reports)
-    assert len(Run(tmp_path / "run").translator().translate(["No."])) == 1
-    assert json.loads((tmp_path / "run" / "corpus.json").read_text())["pairs"]["train"] == 120
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
 from reference import decode, weights_of
-from tensors import assert_same
+from tensors import assert_same, padded
 from tiny import randomise
 
 from nmt_keras.layers.attention import BahdanauAttention
@@ -22,13 +22,9 @@ from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder, Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 
-PAD, START, END = 0, 2, 3
+START, END = 2, 3
 PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, 14, END]), ([16, 17, END], [END])]
 S, T = 7, 6
-
-
-def padded(sentences, width):
-    return tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
 
 
 def built(config, seed=3):
@@ -37,20 +33,12 @@ def built(config, seed=3):
     return model
 
 
-def built_like(decoder, copy, model):
-    """Builds a copy of a model's decoder and gives it the same weights."""
-    copy.build(IDS.shape, model.encoder.encoding_shape(SOURCES.shape))
-    copy.set_weights(decoder.get_weights())
-
-
-SOURCES = padded([source for source, _ in PAIRS], S)
-IDS = padded([[START, *target[:-1]] for _, target in PAIRS], T)
+SOURCES, _ = padded([source for source, _ in PAIRS], S)
+IDS, _ = padded([[START, *target[:-1]] for _, target in PAIRS], T)
 
 
 class Case(NamedTuple):
-    name: str
     model: Seq2Seq
-    encoding: Any
     memory: Any
     output: Any
 
@@ -59,8 +47,7 @@ class Case(NamedTuple):
 def case(request):
     """A model with random weights and its output under teacher forcing, for each combination."""
     model = built(COMBINATIONS[request.param])
-    encoding = model.encoder(SOURCES)
-    return Case(request.param, model, encoding, model.encode(SOURCES), model.decoder(IDS, encoding))
+    return Case(model, model.encode(SOURCES), model((SOURCES, IDS)))
 
 
 # Every combination
@@ -194,12 +181,8 @@ def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
 # The lecture's decoder
 
 
-@pytest.fixture(scope="module")
-def lecture():
-    return built(COMBINATIONS["lecture"])
-
-
-def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
+def test_the_lecture_s_two_halves_hold_one_recurrent_matrix():
+    lecture = built(COMBINATIONS["lecture"])
     names = sorted(v.name for v in lecture.trainable_variables)
     both = ["bias", "embeddings"]  # the target embedding is unused
     assert names == sorted([*both, *both, "kernel", "recurrent", "output_kernel", "output_bias"])
@@ -210,18 +193,12 @@ def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
 # As layers
 
 
-def test_a_model_and_its_decoder_come_back_from_their_configurations(case):
-    model, shares = case.model, COMBINATIONS[case.name].decoder.shares_recurrence
-    copy = Seq2Seq.from_config(model.get_config())
+def test_a_model_comes_back_from_its_configuration(case):
+    copy = Seq2Seq.from_config(case.model.get_config())
     copy.build()
-    assert copy.get_config() == model.get_config()
-    copy.set_weights(model.get_weights())
-    np.testing.assert_array_equal(copy((SOURCES, IDS)).logits, model((SOURCES, IDS)).logits)
-    decoder = type(model.decoder).from_config(model.decoder.get_config())
-    assert decoder.get_config() == model.decoder.get_config()
-    if not shares:  # only the model's configuration describes a matrix that is shared with the encoder
-        built_like(model.decoder, decoder, model)
-        np.testing.assert_array_equal(decoder(IDS, case.encoding).logits, case.output.logits)
+    assert copy.get_config() == case.model.get_config()
+    copy.set_weights(case.model.get_weights())
+    np.testing.assert_array_equal(copy((SOURCES, IDS)).logits, case.output.logits)
 
 
 # Encoders and decoders outside of Seq2Seq

@@ -36,19 +36,6 @@ def test_probabilities_and_alignments_are_the_models_means(models):
     np.testing.assert_allclose(found.alignment, np.mean([step.alignment for step in each], axis=0), atol=1e-6)
 
 
-def test_a_model_with_itself_is_that_model(models):
-    mask, limits = tf.constant(SOURCES) != 0, tf.constant([9, 9])
-
-    def search(model):
-        memory = model.encode(tf.constant(SOURCES))
-        return beam_search(model.step, model.initial_state(memory), SearchInputs(memory, mask, limits))
-
-    alone, together = search(models[0]), search(Ensemble([models[0]] * 2))
-    np.testing.assert_array_equal(together.ids, alone.ids)
-    np.testing.assert_allclose(together.log_probs, alone.log_probs, rtol=1e-5)
-    np.testing.assert_allclose(together.alignments, alone.alignments, atol=1e-6)
-
-
 def test_a_search_follows_the_mean_of_models_that_differ(models):
     """Each token has the largest mean probability. The log-probability sums the logarithms of these means."""
     ensemble, mask, limits = Ensemble(models), tf.constant(SOURCES) != 0, tf.constant([9, 9])

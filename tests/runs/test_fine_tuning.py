@@ -1,17 +1,14 @@
 """Fine-tuning: a run starts with the weights of another run."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from bigram import Killed
 from tiny import TINY_RECIPE
 
-from nmt_keras import cli
 from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
@@ -19,10 +16,9 @@ RECIPE = replace(TINY_RECIPE, train=TRAIN)
 
 
 @pytest.fixture(scope="module")
-def tuned_from(pairs, tmp_path_factory):
+def tuned_from(corpus, tmp_path_factory):
     """A finished run."""
     folder = tmp_path_factory.mktemp("from") / "run"
-    corpus = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     Run(folder, RECIPE).train(corpus, lambda _: None, lambda *_: None)
     return folder
 
@@ -74,33 +70,3 @@ def test_a_fine_tuned_run_resumes_exactly(tuned_from, fine_tune, tmp_path):
     again = fine_tune(tmp_path / "killed", None, 4)
     for found, wanted in zip(weights(again), weights(whole), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-# On the command line
-
-
-@pytest.mark.long
-def test_the_command_fine_tunes_a_run(pairs, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(RECIPES, "tiny", RECIPE)
-
-    def nmt(line):
-        cli.main(line.split())
-        return capsys.readouterr().err
-
-    def fails(line):
-        with pytest.raises(SystemExit):
-            cli.main(line.split())
-        return capsys.readouterr().err
-
-    for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
-        Path(name).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in some), "utf-8")
-    files = "--corpus a.tsv --valid valid.tsv"
-    nmt(f"train tiny {files} --run a")
-    assert "trained for" not in nmt("train --run a")
-    nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
-    assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
-    command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from
-    assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
-    assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
-    assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")

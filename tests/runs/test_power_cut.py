@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from bigram import Bigram, config
 from power_cut import power_cuts
-from tiny import TINY_RECIPE, TINY_TEXT
+from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
@@ -118,12 +118,11 @@ def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, check
 
 
 def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
-    file = folder.parent / "pairs.tsv"
-    file.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:20]), "utf-8")
+    file = write_pairs(folder.parent / "pairs.tsv", pairs[:20])
     place = folder / "prepared"
 
     def work():
-        prepare([file], place, TINY_TEXT, TINY_TEXT, FilterConfig(), source_column=1, target_column=0, shards=2)
+        prepare([file], place, TINY_TEXT, TINY_TEXT, FilterConfig(), shards=2)
 
     def read(folder):
         try:

@@ -11,11 +11,10 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from bigram import Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
+from bigram import Bigram, Killed, assert_same_checkpoints, config, interrupt, kill, random_batches
 from bigram import Run as Trained
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, write_pairs
 
 import nmt_keras
 from nmt_keras.config import FilterConfig, TokenizerConfig
@@ -49,12 +48,6 @@ def stopped(batches, tmp_path):
     return tmp_path
 
 
-def assert_equal_to_the_bit(found, wanted):
-    assert found.keys() == wanted.keys()
-    for name, value in found.items():
-        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
-
-
 # Exact equality
 
 
@@ -78,7 +71,7 @@ def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(bat
     for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations follow steps 5, 10, 15 and 20
         Trained(batches, killed, settings, losses=seen, at={step: kill}).until_stopped()
     Trained(batches, killed, settings, losses=losses[3:])()
-    assert_equal_to_the_bit(checkpoint_state(killed), checkpoint_state(whole.folder))
+    assert_same_checkpoints(killed, whole.folder)
     assert _last_row(killed) == _last_row(whole.folder)
 
 
@@ -107,7 +100,7 @@ def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothin
     assert process("killed", 8).returncode == -signal.SIGKILL  # 5 batches per epoch; the checkpoint is of step 6
     resumed = process("killed", 0)
     assert "resuming at step 6 of 12" in resumed.stdout
-    assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
+    assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
     killed, whole = ([row["step"] for row in read_log(tmp_path / name / "log.jsonl")] for name in ("killed", "whole"))
     assert killed == whole
 
@@ -151,12 +144,9 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
     settings = replace(TINY_RECIPE.train, steps=9, checkpoint_every=2, segmentation_alpha=0.3 if drawing else None)
     recipe = replace(TINY_RECIPE, source=text, target=text, train=replace(settings, pool_size=32))
     corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])
-    (tmp_path / "pairs.tsv").write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:80]), "utf-8")
+    file = write_pairs(tmp_path / "pairs.tsv", pairs[:80])
     if not drawing:
-        prepared = prepare(
-            [tmp_path / "pairs.tsv"], tmp_path / "prepared", text, text, FilterConfig(max_tokens=40), source_column=1,
-            target_column=0, shards=3,
-        )  # fmt: skip
+        prepared = prepare([file], tmp_path / "prepared", text, text, FilterConfig(max_tokens=40), shards=3)
 
     def carry_out(name, show):
         run = Run(tmp_path / name, recipe)
@@ -173,7 +163,7 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
     with pytest.raises(Killed):
         carry_out("killed", stop)
     carry_out("killed", lambda *_: None)
-    assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
+    assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
 
 
 # Refusals

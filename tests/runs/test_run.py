@@ -24,12 +24,6 @@ from nmt_keras.training import Updater, checkpoints, checkpoints_in, read_log
 from nmt_keras.training.checkpoints import STATE, VALUE
 
 
-@pytest.fixture(scope="module")
-def corpus(pairs):
-    """The corpus that the run in ``run_folder`` was trained on."""
-    return SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-
-
 @pytest.fixture
 def folder(run_folder, tmp_path):
     """A copy of the run directory. Tests may change it."""

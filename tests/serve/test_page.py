@@ -546,10 +546,14 @@ def test_the_page_gives_no_example_of_an_unknown_language(web, code):
     web.expect("#example").to_be_hidden()
 
 
-def test_beam_search_is_the_default(web):
-    web.answer("**/config.json", json=configured())
+@pytest.mark.parametrize(
+    "settings", [{}, {"source_language": None, "target_language": None, "search": "greedy"}], ids=str
+)
+def test_without_valid_settings_beam_search_is_the_default(web, settings):
+    web.answer("**/config.json", json=configured(**settings))
     web.ask("uno dos")
     web.expect("#hypotheses tbody tr").to_have_count(2)
+    expect(web.page.get_by_label("Beam")).to_be_checked()
     assert [request["signature_name"] for request in web.asked] == ["beam"]
 
 
@@ -594,20 +598,6 @@ def test_a_page_that_is_left_shows_its_own_model_again(web, query, shown):
     with web.page.expect_request(re.compile(r"\?model=eng-spa$")):
         web.page.get_by_label("Model").select_option("eng-spa")
     web.expect("#models").to_have_value(shown)
-
-
-def test_invalid_settings_of_a_model_are_replaced_by_defaults(web):
-    web.answer("**/config.json", json=configured(source_language=None, target_language=None, search="greedy"))
-    web.ask("uno dos")
-    web.expect("#hypotheses tbody tr").to_have_count(2)
-    expect(web.page.get_by_label("Beam")).to_be_checked()
-
-
-def test_a_model_that_is_missing_is_replaced_from_the_list(web):
-    web.open("?model=eng-spa")
-    web.expect_problem("There is no model “eng-spa” on this server")
-    web.page.get_by_label("Model").select_option("spa-eng")
-    web.expect("#model").to_have_text("spa-eng · version 3")
 
 
 # Layout and accessibility

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bigram import checkpoint_state
+from bigram import assert_same_checkpoints
+from tiny import write_pairs
 
 import nmt_keras
 from nmt_keras.config import FilterConfig, TokenizerConfig
@@ -22,6 +23,7 @@ ROOT = Path(nmt_keras.__file__).parents[1]
 SCRIPT = ROOT / "tests" / "training/train_replicated.py"
 
 LOST = "Lost another worker"
+ROUNDING = {"rtol": 1e-4, "atol": 1e-6}
 
 pytestmark = pytest.mark.long
 
@@ -77,16 +79,8 @@ def assert_same_course(folder, output, single):
     for name in ("loss", "cross_entropy", "accuracy", "gradient_norm", "padding"):
         np.testing.assert_allclose([r[name] for r in rows], [r[name] for r in wanted], rtol=1e-5, err_msg=name)
     for found, expected in zip(weights(output), single[1], strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    assert_same_state(folder, single[0])
-
-
-def assert_same_state(folder, other):
-    """Asserts that the last checkpoints of two runs are equal up to rounding."""
-    found, expected = checkpoint_state(folder), checkpoint_state(other)
-    assert found.keys() == expected.keys()
-    for name, value in found.items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(found, expected, **ROUNDING)
+    assert_same_checkpoints(folder, single[0], **ROUNDING)
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +110,8 @@ def test_an_update_that_is_not_finite_is_skipped_on_all_devices(tmp_path):
         skipped = {row["step"]: row["skipped"] for row in read_log(folder / "log.jsonl") if "skipped" in row}
         assert [step for step, count in skipped.items() if count] == [7, 8]
     for found, expected in zip(two, one, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    assert_same_state(*folders)
+        np.testing.assert_allclose(found, expected, **ROUNDING)
+    assert_same_checkpoints(*folders, **ROUNDING)
 
 
 def failed(training, seconds=90.0):
@@ -177,16 +171,12 @@ def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(sin
 
 @pytest.mark.slow
 def test_two_workers_train_a_real_model_from_the_command_line(pairs, tmp_path):
-    lines = "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs)
-    (tmp_path / "pairs.tsv").write_text(lines, "utf-8")
     text = TokenizerConfig("word", 150)
-    prepare(
-        [tmp_path / "pairs.tsv"], tmp_path / "prepared", source_column=1, target_column=0, source=text, target=text,
-        filters=FilterConfig(max_tokens=12), shards=2, max_malformed=0.0, report=lambda _: None,
-    )  # fmt: skip
+    file = write_pairs(tmp_path / "pairs.tsv", pairs)
+    prepare([file], tmp_path / "prepared", text, text, FilterConfig(max_tokens=12), shards=2)
     command = [
         sys.executable, "-m", "nmt_keras", "train", "rnnsearch-small", "--prepared", tmp_path / "prepared", "--valid",
-        tmp_path / "pairs.tsv", "--steps", 4, "--width", 0.03125, "--model.dropout", 0, "--train.length-buckets", 1,
+        file, "--steps", 4, "--width", 0.03125, "--model.dropout", 0, "--train.length-buckets", 1,
         "--train.batch-tokens", 100, "--train.gradient-accumulation-steps", 2,
         "--train.validations", 1, "--train.validation-sentences",
         2, "--run",
@@ -195,7 +185,7 @@ def test_two_workers_train_a_real_model_from_the_command_line(pairs, tmp_path):
     workers = two_addresses()
     for output in map(finished, [started([*command, tmp_path / "both"], workers, index) for index in (0, 1)]):
         assert "training for 4 steps" in output
-    assert_same_state(tmp_path / "both", tmp_path / "alone")
+    assert_same_checkpoints(tmp_path / "both", tmp_path / "alone", **ROUNDING)
     losses = [
         [row["loss"] for row in read_log(tmp_path / run / "log.jsonl") if "loss" in row] for run in ("both", "alone")
     ]
