@@ -13,15 +13,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
-from nmt_keras_serve.client import Client
 from nmt_keras_serve.limits import Limits
 from nmt_keras_serve.options import Options
-from nmt_keras_serve.sentences import split
-from servers import running_server
 from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
@@ -425,30 +421,6 @@ def test_an_exported_version_is_run_without_what_other_commands_import(run_folde
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     (expected,) = answers("translate", exported, "No.")
     assert done.stdout.splitlines() == [expected, "set()", expected], done.stderr[-2000:]
-
-
-@pytest.mark.long
-def test_the_server_its_client_python_and_the_command_translate_alike_by_default(exported, answers):
-    """One export, with the default beam: whole texts and sentences."""
-    text = "No. ¿Dónde está la casa?\n\nEl Sr. Pérez tiene 3.5 libros.\nAdiós."
-    sentences = [piece.sentence for piece in split(text)]
-    translator = nmt_keras.load(exported)
-    with running_server(exported.parents[1]) as url:
-        whole, *apart = (
-            httpx.post(f"{url}/v1/models/tiny:predict", json={"signature_name": name, "instances": texts}, timeout=60)
-            for name, texts in (("text", [text]), ("", sentences), ("greedy", sentences))
-        )
-        with Client(url, "tiny") as client:
-            (by_client,) = client.translate_texts([text])
-    ((found,),) = whole.json().values()
-    assert found == {"translation": by_client.translation, "truncated": False, "sentences": 4}
-    assert "\n".join(answers("translate", exported, text)) == found["translation"]
-    assert translator.translate_texts([text])[0].text == found["translation"]
-    for options, answer in zip(([], ["--search.beam-size", 1]), apart, strict=True):
-        expected = [each["translation"] for each in answer.json()["predictions"]]
-        assert answers("translate", exported, *sentences, *options) == expected
-        search = replace(translator.search, beam_size=1) if options else translator.search
-        assert [each.text for each in translator.with_search(search).translate(sentences)] == expected
 
 
 @pytest.fixture

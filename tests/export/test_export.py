@@ -90,14 +90,9 @@ def kind(request):
     return request.param
 
 
-def encoded(sentences):
-    """Returns the bytes of a feed."""
-    return np.array([s.encode("utf-8", "surrogateescape") for s in sentences], object)
-
-
 def raw(sentences):
     """Returns the bytes of a feed as a tensor."""
-    return tf.constant(encoded(sentences), tf.string)
+    return tf.constant([s.encode("utf-8", "surrogateescape") for s in sentences], tf.string)
 
 
 def arrays(signature, reply):

@@ -14,11 +14,6 @@ from nmt_keras.training.stability import FIRST_LOSS_SCALE
 PAD, END = 0, 3
 
 
-def new_model():
-    keras.utils.set_random_seed(5)
-    return Bigram(rate=0.0)
-
-
 # Accumulation
 
 
@@ -32,7 +27,8 @@ def test_batches_that_are_added_are_one_large_batch(denominator):
     several = [Batch(source[rows], target[rows], len(source[rows])) for rows in parts]
     updated = []
     for group in (several, [Batch(source, target, 6)]):
-        model = new_model()
+        keras.utils.set_random_seed(5)
+        model = Bigram(rate=0.0)
         settings = config(
             gradient_accumulation_steps=len(group), denominator=denominator, clip_norm=0.05, optimizer="sgd"
         )

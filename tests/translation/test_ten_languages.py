@@ -79,5 +79,6 @@ def test_all_ways_to_translate_agree(translator, together, tmp_path, monkeypatch
     assert [one_line(found.text) for found in nmt_keras.load(version).translate(sentences)] == expected
     with running_server(tmp_path / "models") as url, Client(url, "ten") as client:
         assert [one_line(text) for text in client.translate(sentences)] == expected
+        texts = [one_line(found.translation) for found in client.translate_texts(sentences)]
         bulk.main([str(tmp_path / "in"), str(tmp_path / "out"), "--url", url, "--model", "ten"])
-    assert (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1] == printed()
+    assert (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1] == texts == printed()
