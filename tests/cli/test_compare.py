@@ -240,10 +240,6 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     written = {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")}
     cli.main([*command, "--baseline", command[2]])
     assert {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")} == written
-    again = json.loads((out / "table.json").read_text())["systems"]
-    assert [row["baseline"] for row in table["systems"]] == [None, "first"]
-    assert [row["baseline"] for row in again] == ["second", None]
-    assert [row["bleu"]["p"] for row in again] == [table["systems"][1]["bleu"]["p"], None]
     assert "| against |" in capfd.readouterr().out
 
     refusals = {

@@ -5,8 +5,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +28,6 @@ from nmt_keras.training import (
     checkpoints_in,
     is_finished,
     load_weights,
-    read_log,
 )
 
 ROOT = Path(nmt_keras.__file__).parents[1]
@@ -78,31 +75,6 @@ def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(bat
 def _last_row(folder):
     row = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
     return {name: value for name, value in row.items() if name not in ("tokens_per_s", "seconds", "seconds_left")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("xla", "precision"), [(False, "float32"), (True, "float32"), (True, "bfloat16-products")])
-def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothing(pairs, tmp_path, xla, precision):
-    settings = replace(TINY_RECIPE.train, steps=12, checkpoint_every=3, xla=xla, precision=precision)
-    recipe = replace(TINY_RECIPE, train=settings)
-    assert recipe.model.dropout > 0.0
-    (tmp_path / "recipe.json").write_text(recipe.to_json(), "utf-8")
-    corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])
-    (tmp_path / "corpus.json").write_text(json.dumps(corpus), "utf-8")
-
-    def process(folder, last):
-        arguments = [tmp_path / folder, tmp_path / "recipe.json", tmp_path / "corpus.json", last, "deterministic"]
-        command = [sys.executable, ROOT / "tests" / "runs/train_until_killed.py", *arguments]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
-        return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
-
-    assert process("whole", 0).returncode == 0
-    assert process("killed", 8).returncode == -signal.SIGKILL  # 5 batches per epoch; the checkpoint is of step 6
-    resumed = process("killed", 0)
-    assert "resuming at step 6 of 12" in resumed.stdout
-    assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
-    killed, whole = ([row["step"] for row in read_log(tmp_path / name / "log.jsonl")] for name in ("killed", "whole"))
-    assert killed == whole
 
 
 # Signals

@@ -59,15 +59,20 @@ PREDICT = "/v1/models/count:predict"
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
-    """Creates a client of an application. The application serves the given servable as the model ``count``."""
+    """Creates a client of an application that serves the given servable as the model ``count``.
+
+    ``app`` has options of the application, and ``limits`` its limits.
+    """
     with contextlib.ExitStack() as browsers:
 
-        def make(servable: Counted, raise_app_exceptions: bool = True, **limits: int) -> Browser:
-            (tmp_path / "count" / "1").mkdir(parents=True)
+        def make(
+            servable: Counted, raise_app_exceptions: bool = True, app: dict | None = None, **limits: int
+        ) -> Browser:
+            (tmp_path / "count" / "1").mkdir(parents=True, exist_ok=True)
             repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
             repository.start()
-            app = create_app(Core(repository, Limits(**limits)))
-            return browsers.enter_context(contextlib.closing(Browser(app, raise_app_exceptions)))
+            application = create_app(Core(repository, Limits(**limits)), **(app or {}))
+            return browsers.enter_context(contextlib.closing(Browser(application, raise_app_exceptions)))
 
         yield make
 
@@ -195,18 +200,13 @@ LONG = "a" * 60_000
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_no_answer_repeats_much_of_what_a_client_sent(tmp_path, method, path, sent):
+def test_no_answer_repeats_much_of_what_a_client_sent(counted, method, path, sent):
     class Open(Counted):
         def signature(self, name: str) -> Counted:
             return Servable(None, {}).signature(name) if name else self
 
-    (tmp_path / "count" / "1").mkdir(parents=True)
-    repository = Repository(lambda: models_in(tmp_path), lambda path: Open(released=True))
-    repository.start()
-    hosts = {"server"} if "headers" in sent else ()
-    app = create_app(Core(repository, Limits()), with_monitoring=True, hosts=hosts)
-    with contextlib.closing(Browser(app)) as browser:
-        response = browser.request(method, path, **sent)
+    app = {"with_monitoring": True, "hosts": {"server"} if "headers" in sent else ()}
+    response = counted(Open(released=True), app=app).request(method, path, **sent)
     assert 400 <= response.status_code < 500
     assert len(response.content) < 15_000
 
@@ -253,25 +253,17 @@ def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_pages_of_other_origins_cannot_make_the_server_translate(tmp_path, headers, status):
-    (tmp_path / "count" / "1").mkdir(parents=True)
+def test_pages_of_other_origins_cannot_make_the_server_translate(counted, headers, status):
     servable = Counted(released=True)
-    repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
-    repository.start()
-
-    def translate(with_cors: bool) -> int:
-        app = create_app(Core(repository, Limits()), with_cors=with_cors)
-        with contextlib.closing(Browser(app)) as browser:
-            # what fetch sends in mode no-cors
-            content = {"content": b'{"instances": ["a"]}', "headers": {"Content-Type": "text/plain", **headers}}
-            response = browser.post(PREDICT, **content)
-            assert browser.request("GET", "/v1/models/count", headers=headers).status_code == 200
-            assert len(response.content) < 15_000
-            return response.status_code
-
-    assert translate(with_cors=False) == status
-    assert bool(servable.asked) == (status == 200)
-    assert translate(with_cors=True) == 200
+    # what fetch sends in mode no-cors
+    content = {"content": b'{"instances": ["a"]}', "headers": {"Content-Type": "text/plain", **headers}}
+    for with_cors, expected in ((False, status), (True, 200)):
+        browser = counted(servable, app={"with_cors": with_cors})
+        response = browser.post(PREDICT, **content)
+        assert response.status_code == expected
+        assert bool(servable.asked) == (expected == 200)
+        assert len(response.content) < 15_000
+        assert browser.request("GET", "/v1/models/count", headers=headers).status_code == 200
 
 
 # The queue
