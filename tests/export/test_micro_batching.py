@@ -14,6 +14,8 @@ from nmt_keras.export.micro_batching import cut_to_width, merge_requests
 from serve.models.servable import load_servable
 from serve.models.status import Code, StatusError
 
+pytestmark = pytest.mark.long
+
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 OUTPUTS = {
     "rows": Output("int32", "B", "texts in the batch"),

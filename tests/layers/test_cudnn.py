@@ -41,6 +41,7 @@ def build(config, use_cudnn=True):
     return model
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", FUSED)
 @pytest.mark.parametrize("direction", ["backward", "bidirectional"])
 def test_annotations_and_last_states_and_their_gradients_equal_the_loop_s(cell, direction):

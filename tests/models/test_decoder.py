@@ -91,6 +91,7 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
             np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_loop_that_reads_rounded_matrices_computes_nearly_the_same(case):
     model, memory = case.model, case.memory
     start = model.initial_state(memory)
@@ -151,6 +152,7 @@ def test_both_cells_of_a_conditional_decoder_read_the_state_through_its_mask():
     np.testing.assert_array_equal(next_state.cell_states[0], current)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["rnnsearch-deep", "conditional-deep", "luong-feed", "self-attention"])
 def test_dropout_acts_in_training_alone(name):
     model = built(COMBINATIONS[name])

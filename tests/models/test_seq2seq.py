@@ -275,6 +275,7 @@ ignore_keras_saving = pytest.mark.filterwarnings("ignore:__array__ implementatio
 """Keras 3.15 with NumPy 2.4."""
 
 
+@pytest.mark.long
 @ignore_keras_saving
 def test_a_model_composed_of_an_encoder_and_a_decoder_comes_back_from_a_keras_file(tmp_path):
     encoder = Encoder(vocabulary_size=19, embedding_size=5, units=7)
@@ -289,6 +290,7 @@ def test_a_model_composed_of_an_encoder_and_a_decoder_comes_back_from_a_keras_fi
     assert losses[0] == pytest.approx(losses[1])
 
 
+@pytest.mark.long
 @ignore_keras_saving
 @pytest.mark.parametrize("recipe", ["conditional-gru", "gru-layer-norm", "self-attention"])
 def test_a_model_keeps_its_precision_in_a_process_that_has_another(recipe, dtype_policy, tmp_path):

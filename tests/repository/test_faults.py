@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[2] / "notebooks" / "faults"
 
 
@@ -25,6 +27,7 @@ def repaired(code, numbers):
     return code
 
 
+@pytest.mark.long
 def test_each_fault_fails_only_its_own_test_and_its_solution_repairs_it(tmp_path):
     """One process runs the tests of all variants, because importing TensorFlow takes most of the time."""
     variants = {"published": set(), "solved": {1, 2, 3, 4}, **{f"only{n}": {1, 2, 3, 4} - {n} for n in (1, 2, 3, 4)}}

@@ -106,6 +106,7 @@ def test_weights_of_another_format_are_refused_with_the_version_that_reads_them(
         Run(folder).translator()
 
 
+@pytest.mark.long
 def test_a_run_of_another_version_with_the_same_format_is_resumed_and_names_the_new_version(
     corpus, tmp_path, monkeypatch
 ):
@@ -255,7 +256,10 @@ def test_a_translator_has_every_weight_that_was_trained(run_folder):
         np.testing.assert_array_equal(found, wanted, err_msg=found.path)
 
 
-@pytest.mark.parametrize(("xla", "half"), [(False, "mixed_bfloat16"), (True, "bfloat16-products")])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("xla", "half"), [(False, "mixed_bfloat16"), pytest.param(True, "bfloat16-products", marks=pytest.mark.slow)]
+)
 def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path, xla, half):
     seen = {}
     for precision in ("float32", half):

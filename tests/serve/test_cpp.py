@@ -19,7 +19,7 @@ from serve.limits import Limits
 from serve.models.signature import TensorSpec
 from serve.rest.codec import read_inputs, read_request, write_outputs
 
-pytestmark = [pytest.mark.cpp, pytest.mark.long]
+pytestmark = [pytest.mark.cpp, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 VERSION = ROOT / "saved_models" / "spa-eng" / "1"

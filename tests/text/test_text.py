@@ -174,6 +174,7 @@ def test_nothing_a_user_writes_becomes_a_special_token(text, sentence):
     assert list(ids).index(END) == len(ids) - 1
 
 
+@pytest.mark.long
 def test_eager_graph_and_reloaded_saved_model_agree(text, tmp_path):
     sentences = tf.constant(AWKWARD + CORPUS)
 

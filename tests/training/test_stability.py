@@ -106,6 +106,7 @@ def test_only_skipped_updates_at_the_smallest_loss_scale_count_as_a_row(batches)
     assert (int(updater.stability.skipped), int(updater.stability.in_a_row)) == (4, 2)
 
 
+@pytest.mark.long
 def test_a_scaled_loss_gives_the_same_update(batches):
     weights = []
     for precision in ("float32", "mixed_float16"):  # the model computes in float32, so only the scale differs

@@ -127,14 +127,13 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("xla", "traces"), [(True, 1), (False, 3)])
-def test_the_buckets_of_xla_share_a_trace(batches, xla, traces):
+def test_the_buckets_of_xla_share_a_trace(batches):
     buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
     batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
     model = build_model(replace(TINY_RECIPE.model, attention=AttentionConfig("general", "local-m")), V, V)
-    updater = Updater(model, config(xla=xla))
+    updater = Updater(model, config(xla=True))
     assert len(compile_and_time(updater, batches, lambda _: None)) == 3
-    assert updater.gradients.experimental_get_tracing_count() == traces
+    assert updater.gradients.experimental_get_tracing_count() == 1
 
 
 # A run
@@ -322,47 +321,34 @@ def test_bleu_selects_the_best_checkpoint_and_stops_training_on_request(batches,
     assert load_weights(Bigram(), tmp_path / "checkpoints").step == 6
 
 
-class Stopped(Run):
-    """A run that receives a signal during the validation after ``step``."""
+@pytest.mark.parametrize(("step", "fields"), [(5, {"decay": "plateau"}), (20, {})], ids=str)
+def test_a_validation_that_a_signal_or_an_error_interrupts_is_logged_once(batches, tmp_path, step, fields):
+    whole, failing, stopping = (
+        Run(batches, tmp_path / name, config(**fields)) for name in ("whole", "stopped", "stopped")
+    )
 
-    def __init__(self, *arguments, step, **options):
-        super().__init__(*arguments, **options)
-        self.step = step
-
-    def validate(self):
-        if self.steps[-1] == self.step:
-            interrupt()
-        return super().validate()
-
-
-class Failing(Run):
-    """A run that fails when its validation after ``step`` is reported."""
-
-    def __init__(self, *arguments, step, **options):
-        super().__init__(*arguments, **options)
-        self.step = step
-
-    def report(self, sentence):
-        if sentence.startswith(f"step {self.step}: valid_loss"):
+    def fail(sentence):
+        if sentence.startswith(f"step {step}: valid_loss"):
             raise ZeroDivisionError
 
+    def stop():
+        if stopping.steps[-1] == step:
+            interrupt()
+        return Run.validate(stopping)
 
-@pytest.mark.parametrize("step", [5, 20])
-@pytest.mark.parametrize("fields", [{}, {"decay": "plateau"}], ids=str)
-def test_a_validation_that_a_signal_or_an_error_interrupts_is_logged_once(batches, tmp_path, step, fields):
-    whole = Run(batches, tmp_path / "whole", config(**fields))
-    for name in ("whole", "stopped"):
-        (tmp_path / name).mkdir()
+    failing.report, stopping.validate = fail, stop
+    for run in (whole, stopping):
+        run.folder.mkdir()
     whole()
     with pytest.raises(ZeroDivisionError):  # after the row was written, before the next checkpoint
-        Failing(batches, tmp_path / "stopped", config(**fields), step=step)()
+        failing()
     with pytest.raises(Interrupted, match=f"stopped at step {step} by SIGINT"):
-        Stopped(batches, tmp_path / "stopped", config(**fields), step=step)()
+        stopping()
     second = Run(batches, tmp_path / "stopped", config(**fields))()
     assert second.validated == list(range(step + 5, STEPS + 1, 5))
     assert second.steps == list(range(step + 1, STEPS + 1))
-    for folder in ("whole", "stopped"):
-        rows = read_log(tmp_path / folder / "log.jsonl")
+    for run in (whole, second):
+        rows = read_log(run.folder / "log.jsonl")
         assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
     assert_same_weights(second, whole)
     assert Run(batches, tmp_path / "stopped", config(**fields))().steps == []

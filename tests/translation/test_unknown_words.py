@@ -144,6 +144,7 @@ def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
         nmt_keras.load(run_folder, other)
 
 
+@pytest.mark.slow
 def test_an_exported_ensemble_replaces_unknown_words_in_a_process_without_keras(replacing, tmp_path):
     both = with_model(replacing, Ensemble([replacing.model, stranger_to(replacing)]))
     version = export(both, tmp_path / "ensemble")
