@@ -4,7 +4,6 @@ import json
 import re
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -24,13 +23,11 @@ from benchmarks.results import (
 from benchmarks.results_page import (
     LEGEND,
     PUBLISHED,
-    combined_section,
     draw,
     group_section,
     lengths_section,
     page,
     run,
-    table_1,
 )
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
@@ -97,68 +94,29 @@ def tiny(system):
     return replace(system, model=system.model.scaled(0.05), train=train, search=search, **sides)
 
 
-def dry_run(name, folder, monkeypatch, keep=lambda system: True):
-    """Trains a group's tiny systems for two updates with at most two seeds. Returns the results by file name."""
-    monkeypatch.setattr("nmt_keras.runs.protocol.Processes", Here)
-    group = groups()[name]
-    systems = tuple(tiny(system) for system in group.systems if keep(system))
-    pairs = None if group.pairs is None else 100
-    group = replace(group, systems=systems, seeds=group.seeds[: 2 if group.combined else 1], pairs=pairs)
-    corpus = corpus_of(group, PAIRS)
-    if group.guided:
-        corpus = with_alignments(corpus, PAIRS, ["0-0"] * len(PAIRS))
-    options = {"rates": (1.0,), "seeds": group.seeds, "language": "en", "baselines": group.baselines}
-    study = Study(folder, systems, corpus, updates=2, **options)
-    run_group(group, study, 1)
-    return {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*-*.json")}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["sampling", "units", "self-attention", "order", "guided-alignment", "fixed-context", "small-corpus"]
 )
 def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypatch):
-    found = dry_run(name, tmp_path / name, monkeypatch)
-    assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
+    monkeypatch.setattr("nmt_keras.runs.protocol.Processes", Here)
+    group = groups()[name]
+    group = replace(group, systems=tuple(map(tiny, group.systems)), pairs=group.pairs and 100)
+    corpus = corpus_of(group, PAIRS)
+    if group.guided:
+        corpus = with_alignments(corpus, PAIRS, ["0-0"] * len(PAIRS))
+    options = {"rates": (1.0,), "seeds": (1,), "language": "en", "baselines": group.baselines}
+    run_group(group, Study(tmp_path / name, group.systems, corpus, updates=2, **options), 1)
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in (tmp_path / name).glob("*-*.json")}
+    assert set(found) == {f"{system.name}-1" for system in group.systems}
     assert {result["steps"] for result in found.values()} == {2}
     written = group_section(tmp_path / name)
     assert ("| against |" in written) == (name in ("sampling", "units", "order", "small-corpus"))
-    assert all(f"| {system.name} |" in written for system in groups()[name].systems)
+    assert all(f"| {system.name} |" in written for system in group.systems)
     lengths = json.loads((tmp_path / name / "lengths.json").read_text("utf-8"))
     counts = {result["test_pairs"] for result in found.values()}
     assert {sum(one["sentences"] for one in lengths.values())} == counts
     assert lengths_section(tmp_path / name).count("\n| ") == 1 + len(found)
-
-
-@pytest.mark.slow
-def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_words_replaced(tmp_path, monkeypatch):
-    folder = tmp_path / "ensemble"
-    found = dry_run("ensemble", folder, monkeypatch)
-    assert set(found) == {"rnnsearch-1", "rnnsearch-2", "rnnsearch-ensemble-2-1", "rnnsearch-replace-1"}
-    together, replaced = found["rnnsearch-ensemble-2-1"], found["rnnsearch-replace-1"]
-    assert together["runs"] == ["rnnsearch-1", "rnnsearch-2"]
-    assert together["parameters"] == 2 * found["rnnsearch-1"]["parameters"]
-    assert (together["search"], replaced["search"]) == ("greedy", "greedy, unknown words replaced")
-    score = r"[\d.]+ \([\d.]+ to [\d.]+\)"
-    row = rf"^\| `(\S+)` \| {score} \| {score} \| [\d.]+ \| ([\d.]+) \|$"
-    rows = re.findall(row, combined_section(folder), re.M)
-    assert dict(rows) == {
-        "rnnsearch-1": f"{found['rnnsearch-1']['unknown']:.2f}",
-        "rnnsearch-2": f"{found['rnnsearch-2']['unknown']:.2f}",
-        "rnnsearch-ensemble-2": f"{together['unknown']:.2f}",
-        "rnnsearch-replace": f"{replaced['unknown']:.2f}",
-    }
-
-
-@pytest.mark.slow
-def test_table_1_and_figure_2_have_test_pairs_and_their_concatenations(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.results.long_pairs", partial(long_pairs, each=1))
-    monkeypatch.setattr("benchmarks.results.has_unknown", lambda translator, pair: False)  # all have, in so few pairs
-    found = dry_run("bahdanau-16-longer", tmp_path / "bahdanau-16-longer", monkeypatch)["rnnsearch-16-longer-1"]
-    assert (found["table"]["test"]["pairs"], found["table"]["long"]["pairs"]) == (found["test_pairs"], 5)
-    assert found["table"]["test"]["perplexity"] == pytest.approx(found["perplexity"], abs=0.01)
-    assert sum(each["sentences"] for each in found["by_length"]["long"]) == 5
-    assert f"| {found['table']['long']['all']:.2f} (5) |" in table_1({"rnnsearch-16-longer": found})
 
 
 def test_the_page_holds_the_results_of_the_files():
