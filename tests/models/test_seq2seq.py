@@ -47,15 +47,14 @@ def wanted(model):
 
 
 @pytest.fixture
-def in_precision(model):
+def in_precision(model, dtype_policy):
     """Builds a model under another dtype policy.
 
     The model is a copy of the tiny model or, if ``name`` is given, that combination with random weights.
     """
-    before = keras.config.dtype_policy()
 
     def build(policy, name=None):
-        keras.config.set_dtype_policy(policy)
+        dtype_policy(policy)
         copy = build_model(
             COMBINATIONS[name] if name else TINY_MODEL, model.source_vocabulary_size, model.target_vocabulary_size
         )
@@ -65,8 +64,7 @@ def in_precision(model):
             copy.set_weights(model.get_weights())
         return copy
 
-    yield build
-    keras.config.set_dtype_policy(before)
+    return build
 
 
 # Against the papers

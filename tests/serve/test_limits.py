@@ -351,9 +351,7 @@ def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
     assert b"HTTP/1.1 404 " in said
 
 
-@contextlib.contextmanager
-def being_answered() -> Iterator[tuple[str, int]]:
-    """Serves one connection at a time, and opens one whose request is answered at the end. Yields the address."""
+def test_a_connection_beyond_the_limit_gets_503_if_all_others_are_being_answered():
     asked, may_answer = threading.Event(), threading.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -366,19 +364,11 @@ def being_answered() -> Iterator[tuple[str, int]]:
         connection.sendall(GET)
         assert asked.wait(20)
         time.sleep(0.1)  # until the request has arrived completely
-        yield address
+        refused = httpx.get("http://{}:{}/".format(*address), trust_env=False)
+        assert refused.status_code == 503
+        assert "again later" in refused.text
         may_answer.set()
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
-
-
-def test_a_connection_beyond_the_limit_gets_503_if_all_others_are_being_answered():
-    with being_answered() as address:
-        connection = http.client.HTTPConnection(*address, timeout=20)
-        with contextlib.closing(connection):
-            connection.request("GET", "/")
-            response = connection.getresponse()
-            assert response.status == 503
-            assert b"again later" in response.read()
 
 
 SLOW_BODY = b"POST / HTTP/1.1\r\nHost: s\r\nContent-Length: 9\r\n\r\na"

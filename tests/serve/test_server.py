@@ -364,22 +364,29 @@ server.main(["--model-dir", sys.argv[1], *usual, *sys.argv[2:]])
 """A server on which only the model ``first`` loads. All others block forever."""
 
 
+@contextlib.contextmanager
+def loading_server(folder: Path, *options: str) -> Iterator[subprocess.Popen]:
+    """Runs a server of the models in ``folder`` that only loads ``first``."""
+    command = [sys.executable, "-c", LOADING, str(folder), *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("at_start", [True, False])
 def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(tmp_path, at_start):
     (tmp_path / ("second" if at_start else "first") / "1").mkdir(parents=True)
-    command = [sys.executable, "-c", LOADING, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            if not at_start:
-                assert [process.stdout.readline().split()[0] for _ in range(2)] == ["loading", "Listening"]
-            for name in ("second", "third"):
-                (tmp_path / name / "1").mkdir(parents=True, exist_ok=True)
-            assert process.stdout.readline() == "loading second\n"
-            process.terminate()
-            said, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
+    with loading_server(tmp_path) as process:
+        if not at_start:
+            assert [process.stdout.readline().split()[0] for _ in range(2)] == ["loading", "Listening"]
+        for name in ("second", "third"):
+            (tmp_path / name / "1").mkdir(parents=True, exist_ok=True)
+        assert process.stdout.readline() == "loading second\n"
+        process.terminate()
+        said, errors = process.communicate(timeout=20)
     assert (process.returncode, said) == (0, "")
     assert "Traceback" not in errors
 
@@ -453,17 +460,13 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
 )
 def test_the_log_has_what_its_options_ask_for(tmp_path, options, lines):
     (tmp_path / "first" / "1").mkdir(parents=True)
-    command = [sys.executable, "-c", LOADING, str(tmp_path), *options]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "loading first\n"
-            url = process.stdout.readline().split()[-1]
-            assert httpx.get(f"{url}/healthz", trust_env=False).text == "ok"
-            httpx.get(f"{url}/v1/models/a%0Ab", trust_env=False)
-            process.terminate()
-            _, log = process.communicate(timeout=20)
-        finally:
-            process.kill()
+    with loading_server(tmp_path, *options) as process:
+        assert process.stdout.readline() == "loading first\n"
+        url = process.stdout.readline().split()[-1]
+        assert httpx.get(f"{url}/healthz", trust_env=False).text == "ok"
+        httpx.get(f"{url}/v1/models/a%0Ab", trust_env=False)
+        process.terminate()
+        _, log = process.communicate(timeout=20)
     found = log.splitlines()
     assert len(found) == len(lines), log
     assert all(part in line for part, line in zip(lines, found, strict=True)), log
