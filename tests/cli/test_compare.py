@@ -44,8 +44,8 @@ def test_a_system_that_trains_at_no_rate_is_named():
         chosen_rate("luong-dot", pilots(None, None, None))
 
 
-def study(folder, corpus, **changes):
-    return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": corpus, "updates": 60, **changes})
+def study(folder, parts, **changes):
+    return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": parts, "updates": 60, **changes})
 
 
 def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginning_of_a_run(tmp_path, corpus):
