@@ -7,7 +7,6 @@ import shlex
 import pytest
 import tyro
 
-from benchmarks.machine import ProcessorTime, stolen_percent
 from benchmarks.measured import MEASURED
 from benchmarks.quality import PLANS, RECIPE
 from nmt_keras import cli
@@ -27,11 +26,3 @@ def test_the_options_of_a_training_plan_parse(plan):
     options = [word for name, value in plan.items() for word in (f"--{name}", str(value))]
     train = cli.parse(["train", RECIPE, "--corpus", "sample", *options])
     assert train.chosen().train.minutes == plan["minutes"]
-
-
-def test_stolen_time_is_a_share_of_all_cores_time(monkeypatch):
-    began = ProcessorTime.now()
-    assert 0.0 <= began.stolen <= began.total
-    later = ProcessorTime(began.total + 40.0, began.stolen + 3.0)
-    monkeypatch.setattr(ProcessorTime, "now", lambda: later)
-    assert stolen_percent(began) == pytest.approx(7.5)

@@ -57,20 +57,6 @@ def test_without_time_left_parts_are_recorded_as_not_run(tmp_path):
     assert all("not run" in part["error"] for part in parts.values())
 
 
-def test_a_machine_without_a_gpu_is_refused_unless_the_run_is_dry(tmp_path, monkeypatch):
-    started = []
-
-    def run_part(name, settings, report, deadline):
-        started.append(name)
-        report.begin(name)
-        report.add(name, {"gpu": None})
-
-    monkeypatch.setattr(gpu, "run_part", run_part)
-    with pytest.raises(SystemExit, match="--dry"):
-        run(tmp_path, dry=False)
-    assert started == ["device"]
-
-
 def test_an_unknown_part_is_refused_with_its_name():
     assert chosen(()) == tuple(PARTS)
     with pytest.raises(SystemExit, match="parity-rnn"):

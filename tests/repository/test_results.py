@@ -10,15 +10,10 @@ import pytest
 from benchmarks.results import (
     LADDER,
     RESULTS,
-    Group,
     corpus_of,
-    fits,
     groups,
-    joined_up_to,
-    long_pairs,
     run_group,
     with_alignments,
-    words,
 )
 from benchmarks.results_page import (
     LEGEND,
@@ -29,37 +24,10 @@ from benchmarks.results_page import (
     page,
     run,
 )
-from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.recipes import find_recipe
 from nmt_keras.runs.protocol import Study
 
 PAIRS = sample_pairs()[:400]
-
-
-def test_concatenations_fit_the_limit_and_join_at_least_two_pairs():
-    found = joined_up_to(PAIRS, 16)
-    assert found
-    singles = {pair.source for pair in PAIRS}
-    assert all(fits(pair, 16) and pair.source not in singles for pair in found)
-    assert joined_up_to([Pair("a b", "c"), Pair("d e", "f")], 3) == []
-
-
-def test_a_limited_group_trains_on_short_pairs_and_their_concatenations_and_is_tested_on_the_whole_part():
-    group = Group((find_recipe("rnnsearch-30"),))
-    whole, short, joined = (
-        corpus_of(each, PAIRS) for each in (group, replace(group, words=4), replace(group, words=4, joined=True))
-    )
-    assert 0 < len(short.train) < len(whole.train)
-    assert all(fits(pair, 4) for pair in joined.train)
-    assert joined.train[: len(short.train)] == short.train
-    assert whole.test == short.test == joined.test
-
-
-def test_the_long_test_set_joins_two_to_six_pairs():
-    found = long_pairs(PAIRS, each=3)
-    assert len(found) == 15
-    assert words(found[-1].source) > words(found[0].source)
 
 
 class Here:
