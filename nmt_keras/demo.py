@@ -1,7 +1,5 @@
 """The demo: translates five sentences, draws an alignment, exports the model and queries a REST server."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

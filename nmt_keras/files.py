@@ -9,8 +9,6 @@ One rule holds for every command that writes:
   have not changed for an hour (``is_abandoned``).
 """
 
-from __future__ import annotations
-
 import errno
 import glob
 import json

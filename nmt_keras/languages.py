@@ -4,8 +4,6 @@ A script that is written without spaces has no words to count, to score or to dr
 accents, which people often omit. In all other scripts, marks are part of the word.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Manifest of an exported version, and the default search that it declares. Needs no TensorFlow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

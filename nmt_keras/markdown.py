@@ -1,7 +1,5 @@
 """Markdown of reports and model cards, and its tables in LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

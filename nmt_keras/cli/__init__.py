@@ -15,8 +15,6 @@ Results go to standard output, everything else to standard error. Exit codes:
     128 + N  ended by signal N: 130 after Ctrl-C, 141 if the process that reads the output has ended
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -5,8 +5,6 @@ Machine code also depends on TensorFlow's version, the processor, the number of 
 folder is a hash of these.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``nmt compare``: trains recipes by the same protocol, with several seeds, and compares their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path

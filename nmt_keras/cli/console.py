@@ -1,7 +1,5 @@
 """Messages and progress for the user, on standard error."""
 
-from __future__ import annotations
-
 import errno
 import re
 import sys

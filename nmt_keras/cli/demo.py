@@ -1,7 +1,5 @@
 """``nmt demo``: see :mod:`nmt_keras.demo`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated

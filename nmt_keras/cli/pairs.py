@@ -1,7 +1,5 @@
 """``nmt align`` and ``nmt score``: word alignments and log-likelihoods of sentence pairs."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

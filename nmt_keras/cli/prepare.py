@@ -1,7 +1,5 @@
 """``nmt prepare``: writes a corpus larger than memory as shards of token ids."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``nmt recipes``: lists the recipes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """``nmt runs`` and ``nmt export``: commands that process trained runs."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field

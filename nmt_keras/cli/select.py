@@ -1,7 +1,5 @@
 """``nmt select``: selects the pairs of a large corpus that resemble a domain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar

@@ -1,11 +1,9 @@
 """``nmt serve``: the embedded server."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import tyro
 from nmt_keras_serve.options import Options
@@ -32,7 +30,7 @@ class Serve(Command):
     )
 
     @classmethod
-    def defaults(cls, arguments: Sequence[str]) -> Serve:
+    def defaults(cls, arguments: Sequence[str]) -> Self:
         """Returns a command that serves saved_models, or the models listed in the file of --model-config-file."""
         by_file = any(each.replace("_", "-").startswith("--model-config-file") for each in arguments)
         return cls(options=Options(model_config_file=Path("models.config")) if by_file else MODELS)

@@ -1,7 +1,5 @@
 """Imports TensorFlow in two thirds of the usual time (docs/speed.md), without the messages of a machine without GPU."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import logging

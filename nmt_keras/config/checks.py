@@ -1,7 +1,5 @@
 """Checks of configuration fields, and conversion of JSON objects to dataclasses."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

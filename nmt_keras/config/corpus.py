@@ -1,7 +1,5 @@
 """Configuration of the corpus: selection, split and filters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Configuration of an export."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nmt_keras.config.checks import require, require_positive

@@ -1,9 +1,7 @@
 """Configuration of the model: encoder, attention and decoder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 from nmt_keras.config.checks import (
     nearest_multiple,
@@ -257,7 +255,7 @@ class ModelConfig:
         require_choices(self)
         _check_parts_fit(self)
 
-    def scaled(self, width: float) -> ModelConfig:
+    def scaled(self, width: float) -> Self:
         """Returns the model with all sizes multiplied by ``width`` and rounded.
 
         Sizes of self-attention layers are rounded to a multiple of twice the number of heads. If a recurrent decoder

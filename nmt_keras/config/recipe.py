@@ -1,10 +1,9 @@
 """Recipe: the complete configuration of a system."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from nmt_keras.config.checks import record_from, require
 from nmt_keras.config.corpus import CorpusConfig, PairFilters
@@ -71,7 +70,7 @@ class Recipe:
             "The replacement of unknown words requires an alignment.",
         )
 
-    def scaled(self, width: float) -> Recipe:
+    def scaled(self, width: float) -> Self:
         """Returns the recipe with a model scaled by ``width``. The new name ends in ``-x`` and ``width``."""
         return replace(self, name=f"{self.name}-x{width:g}", model=self.model.scaled(width))
 
@@ -80,7 +79,7 @@ class Recipe:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: str = "recipe") -> Recipe:
+    def from_json(cls, text: str, where: str = "recipe") -> Self:
         """Returns a recipe written by ``to_json``. Any other text raises a ValueError that names ``where``."""
         try:
             return record_from(cls, json.loads(text))

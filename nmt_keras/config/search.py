@@ -1,7 +1,5 @@
 """Configuration of the search for translations."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Configuration of a tokenizer, and the special token ids."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

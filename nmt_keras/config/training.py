@@ -1,7 +1,5 @@
 """Configuration of training, and training options that are not part of a recipe."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -11,8 +11,6 @@ loading          ``load_exported``
 verification     ``verify``
 """
 
-from __future__ import annotations
-
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
 from nmt_keras.export.signatures import BEAM_SIZE, greedy_search, serving_search

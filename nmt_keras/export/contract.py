@@ -7,8 +7,6 @@ has one hypothesis. Its translation is the whole normalised sentence, even if it
 break is a space. The model can omit a part of several sentences that it reads as one, and ``truncated`` cannot tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

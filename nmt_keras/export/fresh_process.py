@@ -1,7 +1,5 @@
 """Runs an export in a process with TensorFlow but without Keras and this package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Loads an export without the code that trained it, and without Keras."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nmt_keras.export.run_saved_model import load_text_kernels

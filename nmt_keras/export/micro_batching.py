@@ -1,7 +1,5 @@
 """Micro-batching: runs concurrent requests as one batch, inside the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf

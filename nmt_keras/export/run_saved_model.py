@@ -8,8 +8,6 @@ stdout    One JSON document per line, as soon as it is available: the versions o
           {"error": class of the exception, "message": ...}.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Checks in a new process that TensorFlow Serving can serve an export."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Folder of the numbered versions of a model. Each version appears and disappears atomically."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

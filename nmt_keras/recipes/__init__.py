@@ -1,7 +1,5 @@
 """Recipes: one constant per system. ``find_recipe`` returns a recipe by name, or reads it from a file."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -115,7 +113,7 @@ def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
         if dataclasses.is_dataclass(value):
             yield from _options(value, other, f"{prefix}{field.name}.")
         elif value != other:
-            is_flag = field.type == "bool"
+            is_flag = field.type is bool
             name = f"{prefix}{'no-' if is_flag and not value else ''}{field.name}".replace("_", "-")
             yield f"--{name}" if is_flag else f"--{name} {value}"
 

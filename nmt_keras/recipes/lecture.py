@@ -8,8 +8,6 @@ reversed source requires a unidirectional encoder. The objective is the lecture'
 sentence pairs.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nmt_keras.config import (

@@ -19,8 +19,6 @@ Differences from the paper:
 - the loss is averaged over sentences; the learning rate and the gradient norm refer to this average
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nmt_keras.config import (

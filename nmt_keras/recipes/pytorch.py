@@ -20,8 +20,6 @@ Differences:
 - sizes and vocabulary are this package's choice
 """
 
-from __future__ import annotations
-
 from nmt_keras.config import (
     AttentionConfig,
     DecoderConfig,

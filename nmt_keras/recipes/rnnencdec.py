@@ -19,8 +19,6 @@ Differences from the paper:
 - static batch shapes, so sentences are sorted by length bucket
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nmt_keras.config import (

@@ -1,7 +1,5 @@
 """RNNsearch (Bahdanau, Cho, Bengio 2014) in smaller sizes than the paper's, also with a conditional GRU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nmt_keras.config import (

@@ -12,8 +12,6 @@ Layers, heads, positions and schedule are those of Vaswani et al. 2017, in a sma
 Differences from that paper: layer normalisation precedes each sublayer, and the peak learning rate is a constant.
 """
 
-from __future__ import annotations
-
 from nmt_keras.config import (
     AttentionConfig,
     DecoderConfig,

@@ -29,8 +29,6 @@ Differences:
 - batches have sentences of similar lengths
 """
 
-from __future__ import annotations
-
 from nmt_keras.config import (
     AttentionConfig,
     CorpusConfig,

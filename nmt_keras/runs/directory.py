@@ -1,7 +1,5 @@
 """Files of a run directory, and checks that its recipe and corpus have not changed. Needs no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

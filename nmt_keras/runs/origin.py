@@ -1,7 +1,5 @@
 """Reads and writes ``origin.json``, the corpus options with which ``nmt train`` created a run. Needs no TensorFlow."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

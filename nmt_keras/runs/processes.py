@@ -1,7 +1,5 @@
 """Runs functions in separate processes, a limited number at a time."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
@@ -11,7 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -34,7 +32,7 @@ class Processes:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock, self._stopped = threading.Lock(), False
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -18,8 +18,6 @@ be resumed: existing results are kept, and a stopped run continues from its last
       runs/             run directories; pilots that are not continued are removed
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """``Run`` trains, evaluates and exports a run. ``load_runs`` loads a translator of one or several runs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from os import PathLike

@@ -1,7 +1,5 @@
 """Trains a run: creates its directory, builds its model and calls the training loop."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Training data of a run: tokenizers and batches of a corpus in memory or of a prepared corpus."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Validation during training: cross-entropy of all pairs, and BLEU of a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

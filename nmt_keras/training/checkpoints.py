@@ -9,8 +9,6 @@ A checkpoint is written into a folder with the suffix ``.partial``, synced to th
 the suffix is therefore whole after a kill or a power cut at any moment. Older checkpoints are removed afterwards.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -295,7 +293,7 @@ def _remove_partial(folder: Path) -> None:
         shutil.rmtree(path)
 
 
-def _open(path: Path) -> tuple[tf.train.CheckpointReader, dict[str, Any]]:
+def _open(path: Path) -> tuple[Any, dict[str, Any]]:
     """Returns a reader of a checkpoint, and its record. Raises one of ``UNFIT`` if it cannot be used."""
     reader = tf.train.load_checkpoint(str(path / STATE))
     record: dict[str, Any] = json.loads(reader.get_tensor(f"record{VALUE}"))
@@ -303,7 +301,7 @@ def _open(path: Path) -> tuple[tf.train.CheckpointReader, dict[str, Any]]:
     return reader, record
 
 
-def _require_shapes(reader: tf.train.CheckpointReader, model: keras.Model) -> None:
+def _require_shapes(reader: Any, model: keras.Model) -> None:
     """Raises ValueError unless a checkpoint's variables have the same shapes as the model's variables."""
     stored = reader.get_variable_to_shape_map()
     there: dict[str, object] = {"number of variables": sum(name.startswith("weights/all/") for name in stored)}

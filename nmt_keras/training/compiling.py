@@ -1,7 +1,5 @@
 """Compiles the update before training, and measures its speed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

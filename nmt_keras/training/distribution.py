@@ -5,8 +5,6 @@ Gradients are summed over all replicas once per update, divided by the update's 
 masks, which differ between replicas.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal

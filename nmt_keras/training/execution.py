@@ -1,7 +1,5 @@
 """Execution of a training step: XLA or a plain graph, cuDNN, and precision."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import keras

@@ -1,7 +1,5 @@
 """Log of a run, ``log.jsonl``: one row every ``TrainConfig.log_every`` updates, and one for each validation."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Optimizers."""
 
-from __future__ import annotations
-
 import keras
 
 from nmt_keras.config import TrainConfig

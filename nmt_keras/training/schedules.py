@@ -1,7 +1,5 @@
 """Schedules: learning rate and sampling probability as functions of the step."""
 
-from __future__ import annotations
-
 import math
 
 from nmt_keras.config import TrainConfig

@@ -3,8 +3,6 @@
 The first signal is recorded. A second one takes effect at once, except SIGHUP: a closed terminal may send it twice.
 """
 
-from __future__ import annotations
-
 import signal
 from types import FrameType
 from typing import Self

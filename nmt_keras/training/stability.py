@@ -1,7 +1,5 @@
 """Non-finite updates: counters of skipped updates, and the loss scale of float16."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 FIRST_LOSS_SCALE = 2.0**15

@@ -3,18 +3,12 @@
 The callbacks use TensorFlow's own summary operations. The package ``tensorboard`` is needed only to view the logs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from nmt_keras.training.trainer import Callback
-
-if TYPE_CHECKING:
-    from nmt_keras.training.trainer import Trainer
+from nmt_keras.training.trainer import Callback, Trainer
 
 FIRST_PROFILED = 10
 """Number of updates before a profile begins. The first updates compile functions and fill caches."""

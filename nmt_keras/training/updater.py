@@ -4,8 +4,6 @@ An update with a non-finite loss or gradient is skipped. The graph makes this de
 the device. The host reads the counters of skipped updates only for the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
