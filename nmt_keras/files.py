@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -158,6 +159,27 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{path}: expected a JSON object, received {found!r:.40}. Restore the file from a copy.")
     return found
+
+
+def read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:
+    """Returns the rows of a training log, without an incomplete last line, and the numbers of its damaged lines.
+
+    A warning names the damaged lines, which are skipped: the log is not needed to resume training. Returns no rows if
+    there is no file.
+    """
+    rows, damaged = [], []
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            rows.append({**row, "step": int(row["step"])})
+        except (ValueError, TypeError, KeyError):
+            damaged.append(number)
+    if damaged:
+        warnings.warn(
+            f"{path}: skipped {len(damaged)} damaged lines, the first of which is line {damaged[0]}.", stacklevel=3
+        )
+    return rows, damaged
 
 
 def stamped(number: int) -> dict[str, Any]:

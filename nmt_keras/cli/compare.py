@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import RARE, Command, Flag
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import RARE, Command, Console, Flag
 from nmt_keras.config import Recipe, require, require_choice
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.markdown import latex_tables

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import tyro
 
-from nmt_keras.cli.command import Command
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console
 from nmt_keras.cli.train import Train
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
-from nmt_keras.runs.origin import with_languages_of
+from nmt_keras.runs.directory import with_languages_of
 
 FALLING_BACK = (
     "The demo continues with the built-in sample corpus: sentences from a small grammar of about 400 words. Its scores "

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 import tyro
 from nmt_keras_serve.lines import CUT, tell_lines
 
-from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run, named_search
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, load_translator, named_run, named_search
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.files import read_json
 from nmt_keras.markdown import latex_tables
-from nmt_keras.runs.directory import CORPUS, is_run, read_recipe
-from nmt_keras.runs.origin import read_origin, require_corpus
+from nmt_keras.runs.directory import CORPUS, is_run, read_origin, read_recipe, require_corpus
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair

@@ -11,8 +11,7 @@ import tyro
 from nmt_keras_serve.lines import CUT, STANDARD_INPUT, STDIN, open_text, tell_lines, text_blocks
 
 import nmt_keras
-from nmt_keras.cli.command import Flag, RunCommand
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Console, Flag, RunCommand
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
 from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, parse_table, table_name
 from nmt_keras.files import to_json

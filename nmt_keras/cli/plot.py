@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from nmt_keras_serve.lines import sentence_blocks
 
-from nmt_keras.cli.command import Command, load_translator, named_search, require_sentences
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console, load_translator, named_search, require_sentences
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.runs.directory import LOG
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from nmt_keras.cli.command import Command
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.columns import Columns
 

@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 
 

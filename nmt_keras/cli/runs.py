@@ -1,19 +1,15 @@
 """``nmt runs`` and ``nmt export``: commands that process trained runs."""
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command, Flag, SearchCommand, load_translator
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console, Flag, SearchCommand, load_translator
 from nmt_keras.config import ExportConfig, require
-from nmt_keras.files import read_json
-from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_recipe
-from nmt_keras.runs.origin import read_origin
+from nmt_keras.files import read_json, read_rows
+from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_origin, read_recipe
 
 
 @dataclass(frozen=True)
@@ -43,16 +39,8 @@ class Runs(Command):
 
 
 def _progress(run: Path) -> tuple[str, str, str]:
-    """Returns the minutes of a run's training, its BLEU, and the set of the BLEU. They are "-" if not recorded.
-
-    The log is read without ``read_log``, which imports TensorFlow.
-    """
-    lines = (run / LOG).read_text("utf-8").split("\n")[:-1] if (run / LOG).exists() else []
-    rows = []
-    for line in lines:
-        with suppress(ValueError):  # a damaged line, which a resumed training reports
-            row = json.loads(line)
-            rows += [row] if isinstance(row, dict) and "valid_bleu" in row else []
+    """Returns the minutes of a run's training, its BLEU, and the set of the BLEU. They are "-" if not recorded."""
+    rows = [row for row in read_rows(run / LOG)[0] if "valid_bleu" in row]
     minutes = f"{rows[-1]['seconds'] / 60:.1f}" if rows and "seconds" in rows[-1] else "-"
     scores = read_json(run / SCORES) if (run / SCORES).exists() else {}
     for part in ("test", "valid"):
@@ -93,13 +81,10 @@ class Export(SearchCommand):
         run, languages = Run(self.path), read_origin(self.path).languages
         translator = load_translator(self.path, self.ensemble, serving_search(self.search))
         assert isinstance(translator, ModelTranslator)
+        facts = run.facts(translator, languages)
         if self.ensemble:
-            names = [each.resolve().name for each in (self.path, *self.ensemble)]
-            manifest = {**run.facts(translator, languages), "command": None, "runs": names}
-            version = export(translator, folder, manifest, self.options, max_to_keep=self.max_to_keep)
-        else:
-            keep = self.max_to_keep
-            version = run.export(translator, folder, self.options, languages=languages, max_to_keep=keep)
+            facts |= {"command": None, "runs": [each.resolve().name for each in (self.path, *self.ensemble)]}
+        version = export(translator, folder, facts, self.options, max_to_keep=self.max_to_keep)
         print(version)
         if self.verify:
             found = verify(version)

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console
 from nmt_keras.config import require
 
 TWO_FILES = tyro.conf.arg(metavar="SOURCE TARGET")

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Self
 import tyro
 from nmt_keras_serve.options import Options
 
-from nmt_keras.cli.command import Command
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Command, Console
 
 MODELS = Options(model_dir=Path("saved_models"))
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import RARE, Command, named_run
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import RARE, Command, Console, named_run
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
-from nmt_keras.runs.directory import is_run, read_recipe
-from nmt_keras.runs.origin import read_origin, require_corpus, with_languages_of
+from nmt_keras.runs.directory import is_run, read_origin, read_recipe, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import SplitCorpus

@@ -11,8 +11,7 @@ import tyro
 from nmt_keras_serve.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
 from nmt_keras_serve.startup import native_messages_hidden
 
-from nmt_keras.cli.command import Flag, SearchCommand, load_translator, require_sentences
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.command import Console, Flag, SearchCommand, load_translator, require_sentences
 from nmt_keras.config import require
 from nmt_keras.files import to_json
 

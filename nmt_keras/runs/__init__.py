@@ -14,12 +14,10 @@
       tensorboard/     scalars and profiles (``RunOptions.tensorboard``, ``RunOptions.profile``)
 
 directory       names and formats of a run's files; checks that recipe and corpus of a run have not changed
-origin          reads and writes origin.json
 training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
-training        trains a run
+training        trains and validates a run
 protocol        trains several systems with several seeds by the same protocol, and compares them
 processes       runs functions in separate processes, a limited number at a time
-validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``
 """
 

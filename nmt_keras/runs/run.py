@@ -1,6 +1,7 @@
 """``Run`` trains, evaluates and exports a run. ``load_runs`` loads a translator of one or several runs."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -97,8 +98,11 @@ class Run:
                 self.learn_lexicon(corpus.train)
 
     def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
-        """Learns replacements of unknown words from the alignments of ``pairs``. Returns the number of replacements."""
-        taken = _spaced(pairs, LEXICON_PAIRS)
+        """Learns replacements of unknown words from the alignments of ``pairs``, or ``LEXICON_PAIRS`` of them.
+
+        Returns the number of replacements.
+        """
+        taken = pairs[:: math.ceil(len(pairs) / LEXICON_PAIRS) or 1]
         aligned = self.translator().align([pair.source for pair in taken], [pair.target for pair in taken])
         lexicon = learn_lexicon(aligned)
         save_lexicon(lexicon, self.folder / LEXICON)
@@ -148,10 +152,6 @@ class Run:
         found = read_scores(self.folder / SCORES)
         return {part: score for part, score in found.items() if score.get("checkpoint") == wanted.sha256}
 
-    def step(self) -> int:
-        """Returns the training step of the best checkpoint, which ``translator`` loads."""
-        return identify_best(self.folder / CHECKPOINTS).step
-
     def export(
         self,
         translator: ModelTranslator,
@@ -172,18 +172,18 @@ class Run:
         Returns:
             The folder of the version.
         """
-        (checkpoint,) = translator.checkpoints
-        manifest = {**self.facts(translator, languages), "scores": self.scores(checkpoint)}
-        return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep)
+        return export(translator, model_folder, self.facts(translator, languages), config, max_to_keep=max_to_keep)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
-        """Returns facts for the manifest of an export. For an ensemble, the facts are those of its first run."""
+        """Returns facts for the manifest of an export. An ensemble has the facts of its first run, without scores."""
+        checkpoint, *others = translator.checkpoints
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "recipe": dataclasses.asdict(self.recipe),
             "command": train_command(self.recipe),
             "corpus": read_json(self.folder / CORPUS),
             "languages": {side: code for side, code in codes if code is not None},
+            "scores": {} if others else self.scores(checkpoint),
         }
 
 
@@ -220,8 +220,3 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
 def _files(folder: Path) -> dict[str, bytes]:
     """Returns the contents of the files in a tokenizer's folder, by name."""
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.suffix != PARTIAL}
-
-
-def _spaced(pairs: Sequence[Pair], count: int) -> Sequence[Pair]:
-    """Returns at most ``count`` evenly spaced pairs."""
-    return pairs[:: max(1, -(-len(pairs) // count))]

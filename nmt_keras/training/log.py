@@ -2,16 +2,14 @@
 
 import json
 import math
-import statistics
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import tensorflow as tf
+import numpy as np
 
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.files import sync, write_whole, writing
+from nmt_keras.files import read_rows, sync, write_whole, writing
 from nmt_keras.training.updater import Metrics
 
 
@@ -26,7 +24,7 @@ class Log:
     """
 
     def __init__(self, path: Path, step: int):
-        found, damaged = _read_rows(path)
+        found, damaged = read_rows(path)
         if damaged:
             write_whole(path.with_name(f"damaged-{path.name}"), path.read_bytes())
         rows = [row for row in found if row["step"] <= step]
@@ -47,24 +45,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
 
     A warning names the damaged lines, which are skipped: the log is not needed to resume training.
     """
-    return _read_rows(path)[0]
-
-
-def _read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:
-    """Returns the rows of a log, and the numbers of its damaged lines."""
-    rows, damaged = [], []
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-            rows.append({**row, "step": int(row["step"])})
-        except (ValueError, TypeError, KeyError):
-            damaged.append(number)
-    if damaged:
-        warnings.warn(
-            f"{path}: skipped {len(damaged)} damaged lines, the first of which is line {damaged[0]}.", stacklevel=3
-        )
-    return rows, damaged
+    return read_rows(path)[0]
 
 
 class LogInterval:
@@ -86,31 +67,26 @@ class LogInterval:
         Tokens include END but not padding. Losses and norms are those of finite updates. ``skipped`` counts the
         non-finite updates. If all updates were skipped, the row has no losses.
         """
-        tokens = float(tf.add_n([m.loss.tokens for m in self.metrics]))
+        losses = np.array([[float(value) for value in metrics.loss] for metrics in self.metrics])
+        norms = np.array([float(metrics.gradient_norm) for metrics in self.metrics])
+        finite = np.isfinite(losses[:, 0]) & np.isfinite(norms)
+        tokens = float(losses[:, -1].sum())
         seconds = time.perf_counter() - self.began
-        norms = [float(m.gradient_norm) for m in self.metrics]
-        totals = [float(m.loss.total) for m in self.metrics]
-        sound = [
-            m
-            for m, norm, total in zip(self.metrics, norms, totals, strict=True)
-            if math.isfinite(norm) and math.isfinite(total)
-        ]
         learnt: dict[str, float] = {}
-        if sound:
-            sums = [float(tf.add_n(column)) for column in zip(*(m.loss for m in sound), strict=True)]
-            total, cross_entropy, correct, counted = sums
+        if finite.any():
+            total, cross_entropy, correct, counted = losses[finite].sum(axis=0).tolist()
             learnt = {
                 "loss": total / counted,
                 "cross_entropy": cross_entropy / counted,
                 "perplexity": math.exp(min(cross_entropy / counted, 700.0)),
                 "accuracy": correct / counted,
-                "gradient_norm": statistics.median(float(m.gradient_norm) for m in sound),
+                "gradient_norm": float(np.median(norms[finite])),
             }
         return {
             "step": step,
             "epoch": epoch,
             **learnt,
-            "skipped": len(self.metrics) - len(sound),
+            "skipped": int((~finite).sum()),
             "learning_rate": rate,
             "tokens_per_s": tokens / seconds,
             "seconds_left": remaining * seconds / len(self.metrics),

@@ -20,7 +20,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.files import sole_writer
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
-from nmt_keras.runs.origin import read_origin
+from nmt_keras.runs.directory import read_origin
 from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss, run_study, write_table
 from nmt_keras.training import is_finished, read_log
 

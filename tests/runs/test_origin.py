@@ -9,8 +9,15 @@ from tiny import TINY_RECIPE
 
 from nmt_keras.cli.console import with_options
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.runs.directory import refuse_other_corpus, resolve_recipe, write_recipe
-from nmt_keras.runs.origin import read_origin, require_corpus, with_languages_of, write_origin
+from nmt_keras.runs.directory import (
+    read_origin,
+    refuse_other_corpus,
+    require_corpus,
+    resolve_recipe,
+    with_languages_of,
+    write_origin,
+    write_recipe,
+)
 
 SEVERAL = ("corpus", "valid", "test")
 
