@@ -1,4 +1,4 @@
-"""``nmt runs`` and ``nmt export``: commands that process trained runs."""
+"""``nmt recipes``, ``nmt runs`` and ``nmt export``: lists of recipes and runs, and exports of runs."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,39 @@ import tyro
 from nmt_keras.cli.command import Command, Console, Flag, SearchCommand, load_translator
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.files import read_json, read_rows
+from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_origin, read_recipe
+
+
+@dataclass(frozen=True)
+class Recipes(Command):
+    """List the recipes, or print one as YAML.
+
+    To train with an edited copy, write it to a file and pass the file: nmt train mine.yaml.
+    """
+
+    computes: ClassVar[bool] = False
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
+    """Recipe to print. Default: one line about each recipe."""
+
+    def check(self) -> None:
+        """Raises ValueError if there is no such recipe."""
+        if self.name is not None:
+            find_recipe(self.name)
+
+    def __call__(self, console: Console) -> None:
+        """Prints one recipe, or a line about each recipe."""
+        if self.name is not None:
+            print(to_yaml(find_recipe(self.name)), end="")
+            return
+        for recipe in RECIPES.values():
+            encoder, attention, decoder = recipe.model.encoder, recipe.model.attention, recipe.model.decoder
+            kind = attention.kind if attention.span == "global" else f"{attention.kind} {attention.span}"
+            reading = "self-attention" if encoder.kind == "self-attention" else f"{encoder.direction} {encoder.cell}"
+            print(
+                f"{recipe.name:22} {recipe.source.kind:8} {reading} x {encoder.layers}, "
+                f"attention {kind}, decoder {decoder.units} units"
+            )
 
 
 @dataclass(frozen=True)
