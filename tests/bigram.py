@@ -14,7 +14,7 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
-from nmt_keras.training import Checkpoints, Interrupted, ProgressCallback, Trainer, Updater, checkpoints_in
+from nmt_keras.training import Checkpoints, Interrupted, Trainer, Updater, checkpoints_in
 from nmt_keras.training.checkpoints import STATE
 
 PAD, START, END = 0, 2, 3
@@ -81,8 +81,8 @@ class Run:
     def __call__(self, identity=None, **options):
         updater = Updater(self.model, self.settings)
         checkpoints = Checkpoints(self.folder / "checkpoints", updater, identity)
-        log, callbacks = self.folder / "log.jsonl", [ProgressCallback(self.show)]
-        Trainer(updater, self.batches, checkpoints, log, self.validate, self.report, callbacks, **options).train()
+        log = self.folder / "log.jsonl"
+        Trainer(updater, self.batches, checkpoints, log, self.validate, self.report, self.show, **options).train()
         return self
 
     def until_stopped(self, **options):

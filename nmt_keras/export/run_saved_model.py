@@ -36,8 +36,8 @@ def load_text_kernels() -> None:
         tf.load_op_library(str(Path(package) / "python" / "ops" / f"{name}.so"))
 
 
-def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
-    """Describes a meta graph: signature types, operations, devices, compiled functions, uninitialised resources."""
+def facts(loaded: Any) -> dict[str, Any]:
+    """Describes a meta graph: signature types, operations, devices and compiled functions."""
     graph = loaded.graph_def
     functions = graph.library.function
     nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
@@ -60,7 +60,6 @@ def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
             for key, value in own.items()
             if "xla" in key.lower() and (value.b or value.s)
         ),
-        "uninitialised": [node.name for node in graph.node if not is_initialised(session, node)],
     }
 
 
@@ -71,20 +70,6 @@ def type_of(info: Any) -> str:
         return f"{dtype} of any rank"
     sizes = ["?" if at or dim.size == -1 else str(dim.size) for at, dim in enumerate(shape.dim)]
     return f"{dtype}[{','.join(sizes)}]"
-
-
-def is_initialised(session: tf.compat.v1.Session, node: Any) -> bool:
-    """Returns ``False`` if ``node`` is a variable or table without a value."""
-    if node.op not in ("VarHandleOp", "HashTableV2", "MutableHashTableV2"):
-        return True
-    handle = session.graph.get_tensor_by_name(f"{node.name}:0")
-    if node.op == "VarHandleOp":
-        return bool(session.run(tf.raw_ops.VarIsInitializedOp(resource=handle)))
-    try:
-        session.run(tf.raw_ops.LookupTableSizeV2(table_handle=handle))
-    except tf.errors.FailedPreconditionError:
-        return False
-    return True
 
 
 def reply(session: tf.compat.v1.Session, loaded: Any, request: Mapping[str, Any], feed: Any) -> dict[str, Any]:
@@ -132,7 +117,7 @@ if __name__ == "__main__":
     job = json.load(sys.stdin)
     with tf.compat.v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
         loaded = tf.compat.v1.saved_model.load(session, ["serve"], job["folder"])
-        say(facts(session, loaded))
+        say(facts(loaded))
         for request in job["requests"]:
             with ThreadPoolExecutor(len(request["feeds"])) as threads:
                 replies = [threads.submit(reply, session, loaded, request, feed) for feed in request["feeds"]]

@@ -139,7 +139,6 @@ def checks(answers: Answers) -> list[Check]:
         Check(
             "no operation needs a device other than the CPU", [d for d in facts["devices"] if "/device:CPU:" not in d]
         ),
-        Check("every variable and table has a value", facts["uninitialised"]),
         Check(
             "scalars, matrices and numbers are refused as invalid",
             [f"{', '.join(key)}: received {error}" for key, error in refused if error != "InvalidArgumentError"],

@@ -25,9 +25,9 @@ from nmt_keras.runs.directory import (
     SCORES,
     resolve_recipe,
 )
-from nmt_keras.runs.training import Show, load_tokenizers, train_run
+from nmt_keras.runs.training import load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
-from nmt_keras.training import identify_best, is_chief, is_finished, load_weights
+from nmt_keras.training import Show, identify_best, is_chief, is_finished, load_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Checkpoint
 from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon, save_lexicon
@@ -73,7 +73,7 @@ class Run:
         Args:
             corpus: Training and validation pairs, or a prepared corpus and validation pairs.
             report: Function that receives messages for the user.
-            show: Function that receives the progress after each update; see ``runs.training.Show``.
+            show: Function that receives the progress after each update; see ``training.Show``.
             options: See ``RunOptions``. ``deterministic`` holds for the rest of the process.
             strategy: Strategy from ``training.find_strategy``; ``None`` trains on one device. Every worker makes this
                 call with the run directory on a shared disk. Only the chief writes.

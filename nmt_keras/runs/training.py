@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from nmt_keras.text import load_tokenizer
 from nmt_keras.training import (
     Callback,
     Checkpoints,
-    ProgressCallback,
+    Show,
     StrategyReplicas,
     Trainer,
     Updater,
@@ -49,9 +49,6 @@ from nmt_keras.training.distribution import Replicas, reporting_lost_workers
 from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
 from nmt_keras.training.tensorboard import ProfilerCallback, TensorBoardCallback
 from nmt_keras.translation.model_translator import ModelTranslator
-
-Show = Callable[[int, int, Mapping[str, float]], None]
-"""Function called after each update with the step, the number of steps, and the last row of the log."""
 
 MAX_ROWS = 128
 """Maximum number of sentences in a validation batch. Validation runs on one device, even if several devices train."""
@@ -97,7 +94,7 @@ def train_run(
                 load_weights(model, folder / INITIAL)
         report(describe_execution(execution_of(config, model), model, config))
         translator = ModelTranslator(*tokenizers, model, search=recipe.search)
-        callbacks: list[Callback] = [ProgressCallback(show)]
+        callbacks: list[Callback] = []
         if options.profile:
             callbacks.append(ProfilerCallback(folder / "tensorboard", options.profile))
         if options.tensorboard and chief:
@@ -110,6 +107,7 @@ def train_run(
             folder / "log.jsonl",
             validation(model, translator, data.valid, config, origin),
             report,
+            show,
             callbacks,
             previous=options.previous,
             stop_after=stop_after,

@@ -27,7 +27,7 @@ from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_
 from nmt_keras.training.log import Log, describe, read_log
 from nmt_keras.training.progress import Progress
 from nmt_keras.training.signals import Interrupted
-from nmt_keras.training.trainer import Callback, ProgressCallback, Trainer
+from nmt_keras.training.trainer import Callback, Show, Trainer
 from nmt_keras.training.updater import Metrics, Updater, batch_loss
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "Log",
     "Metrics",
     "Progress",
-    "ProgressCallback",
+    "Show",
     "StrategyReplicas",
     "Trainer",
     "Updater",

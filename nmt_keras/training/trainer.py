@@ -40,19 +40,9 @@ class Callback:
         """Called at the end of training, also after a signal or an error."""
 
 
-class ProgressCallback(Callback):
-    """Calls ``show(step, total_steps, row)`` after each update.
-
-    Args:
-        show: Function that shows the progress. ``row`` is the last training row of the log. It is empty at first.
-    """
-
-    def __init__(self, show: Callable[[int, int, Mapping[str, float]], None]):
-        self._show = show
-
-    def on_update_end(self, trainer: Trainer) -> None:
-        """Shows the progress."""
-        self._show(trainer.progress.step, trainer.total_steps, trainer.row)
+Show = Callable[[int, int, Mapping[str, float]], None]
+"""Function called after each update with the step, the number of steps, and the last training row of the log, which is
+empty at first."""
 
 
 class Trainer:
@@ -69,7 +59,8 @@ class Trainer:
         log_path: Path of ``log.jsonl``.
         validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token, and
             ``valid_bleu`` if ``TrainConfig.select_by`` is "bleu".
-        report: Function that receives progress messages.
+        report: Function that receives messages for the user.
+        show: Function that shows the progress after each update.
         callbacks: Additional callbacks.
         previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
         stop_after: Step after which training stops, without being finished; ``None`` for no such step.
@@ -87,6 +78,7 @@ class Trainer:
         log_path: Path,
         validate: Callable[[], Mapping[str, float]],
         report: Callable[[str], None],
+        show: Show,
         callbacks: Sequence[Callback] = (),
         *,
         previous: bool = False,
@@ -94,7 +86,7 @@ class Trainer:
         is_chief: bool = True,
     ):
         self.updater, self.batches, self.checkpoints = updater, batches, checkpoints
-        self.config, self.report, self.callbacks = updater.config, report, callbacks
+        self.config, self.report, self.show, self.callbacks = updater.config, report, show, callbacks
         self.progress = Progress()
         self.share = 0.0
         """Share of the training that is done, 0 to 1."""
@@ -133,6 +125,7 @@ class Trainer:
                 while self._continues():
                     self._update(*next(groups))
                     self._log_if_due()
+                    self.show(self.progress.step, self.total_steps, self.row)
                     for callback in self.callbacks:
                         callback.on_update_end(self)
                     validates = self._validations() > self.progress.validations or self.share == 1.0
@@ -140,7 +133,8 @@ class Trainer:
                         self._validate()
                     agrees = validates or self.progress.step % STEPS_TO_AGREE == 0
                     self.stop_signal = self.updater.replicas.agree_on_signal(signals.received, agrees)
-                    if validates or self._checkpoint_is_due():
+                    is_due = self.progress.step % self.config.checkpoint_every == 0
+                    if validates or is_due or self.stop_signal is not None:
                         self._save("last")
         finally:
             for callback in self.callbacks:
@@ -286,9 +280,6 @@ class Trainer:
         if progress.record_validation(cost, self.config, last=self.share == 1.0):
             self._save("best")
         self.interval.began += time.perf_counter() - began
-
-    def _checkpoint_is_due(self) -> bool:
-        return self.stop_signal is not None or self.progress.step % self.config.checkpoint_every == 0
 
     def _save(self, name: str) -> None:
         """Saves a checkpoint named "last" or "best"."""

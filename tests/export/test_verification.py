@@ -101,7 +101,6 @@ BROKEN = {
     },
     "compiled by XLA": (add_fact("compiled", "step_7"), "step_7"),
     "another device": (add_fact("devices", "/device:GPU:0"), "/device:GPU:0"),
-    "no value": (add_fact("uninitialised", "w/kernel"), "w/kernel"),
     "failure": (fail, "beam, together: no luck"),
     **{
         f"{feeds}: {reply.get('error', 'answered')}": (set_reply(feeds, reply), f"greedy, {feeds}: ")

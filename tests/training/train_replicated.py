@@ -21,7 +21,6 @@ from bigram import Fragile, config
 from nmt_keras.corpus.batches import Batches, Bucket, TokenLists
 from nmt_keras.training import (
     Checkpoints,
-    ProgressCallback,
     StrategyReplicas,
     Trainer,
     Updater,
@@ -72,12 +71,8 @@ settings = config(
     decay="plateau",
 )
 updater = Updater(model, settings, StrategyReplicas(strategy) if strategy else None)
-checkpoints, log, callbacks = (
-    Checkpoints(folder / "checkpoints", updater),
-    folder / "log.jsonl",
-    [ProgressCallback(show)],
-)
+checkpoints, log = Checkpoints(folder / "checkpoints", updater), folder / "log.jsonl"
 with reporting_lost_workers(updater.replicas):
-    Trainer(updater, batches, checkpoints, log, validate, print, callbacks, is_chief=is_chief(strategy)).train()
+    Trainer(updater, batches, checkpoints, log, validate, print, show, is_chief=is_chief(strategy)).train()
 weights = [variable.numpy().tolist() for variable in model.trainable_variables]
 print("WEIGHTS", json.dumps(weights))
