@@ -14,8 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from nmt_keras.corpus import SplitCorpus
-from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.corpus import SAMPLE_NAME, SplitCorpus
 from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
 from nmt_keras.runs.run import Languages, Run

@@ -9,7 +9,7 @@ import tyro
 
 from nmt_keras.cli.command import RARE, Command, Console, Flag
 from nmt_keras.config import Recipe, require, require_choice
-from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus import CorpusOptions
 from nmt_keras.markdown import latex_tables
 from nmt_keras.recipes import find_recipe
 

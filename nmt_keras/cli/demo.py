@@ -8,8 +8,7 @@ import tyro
 
 from nmt_keras.cli.command import Command, Console
 from nmt_keras.cli.train import Train
-from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions, CorpusUnavailable
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.directory import with_languages_of
 
@@ -32,7 +31,6 @@ class Demo(Command):
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""
-        from nmt_keras.corpus import CorpusUnavailable
         from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.demo import announce_steps, demonstrate
 

@@ -1,25 +1,19 @@
 """``nmt evaluate``: scores runs with confidence intervals, and compares them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import tyro
 from nmt_keras_serve.lines import CUT, tell_lines
 
 from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, load_translator, named_run, named_search
 from nmt_keras.config import SearchConfig, require
-from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus import SET_NAMES, CorpusOptions, Pair, evaluation_pairs, part_sha256
 from nmt_keras.files import read_json
 from nmt_keras.markdown import latex_tables
 from nmt_keras.runs.directory import CORPUS, is_run, read_origin, read_recipe, require_corpus
-
-if TYPE_CHECKING:
-    from nmt_keras.corpus import Pair
-    from nmt_keras.evaluation.report import Report
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class Evaluate(Command):
         from nmt_keras.evaluation import comparison
         from nmt_keras.evaluation.gold import read_gold
         from nmt_keras.evaluation.metrics import require_tokenizer
-        from nmt_keras.evaluation.report import evaluate, gold_error
+        from nmt_keras.evaluation.report import Report, evaluate, gold_error
         from nmt_keras.translation.model_translator import ModelTranslator
 
         source_language, target_language = self.data.languages
@@ -143,9 +137,7 @@ class Evaluate(Command):
             OSError: a file or the first run does not exist.
             ValueError: the first run may have been trained on these pairs.
         """
-        from nmt_keras.corpus import evaluation_pairs, part_sha256
         from nmt_keras.corpus.loading import load_corpus, load_pairs
-        from nmt_keras.corpus.split import SET_NAMES
 
         if self.pairs:
             return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)

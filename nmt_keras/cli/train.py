@@ -13,13 +13,11 @@ import tyro
 
 from nmt_keras.cli.command import RARE, Command, Console, named_run
 from nmt_keras.config import Recipe, RunOptions, require
-from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, SplitCorpus, evaluation_pairs
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.directory import is_run, read_origin, read_recipe, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
-    from nmt_keras.corpus import SplitCorpus
     from nmt_keras.runs.training_data import PreparedSplit
 
 
@@ -129,8 +127,6 @@ class Train(Command):
 
         Uses all GPUs of this machine, or the workers in ``TF_CONFIG``. Of several workers, only the chief evaluates.
         """
-        from nmt_keras.corpus import SplitCorpus, evaluation_pairs
-        from nmt_keras.corpus.split import SET_NAMES
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.runs import Run
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker

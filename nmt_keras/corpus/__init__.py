@@ -8,8 +8,12 @@ None of the functions exported here needs TensorFlow.
 """
 
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, CorpusUnavailable, fetch_corpus
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
+from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.corpus.split import (
+    SET_NAMES,
+    Side,
     SplitCorpus,
     evaluation_pairs,
     group_names,
@@ -22,14 +26,18 @@ from nmt_keras.corpus.split import (
 )
 
 __all__ = [
+    "SAMPLE_NAME",
+    "SET_NAMES",
     "SPANISH_ENGLISH_SHA256",
     "SPANISH_ENGLISH_URL",
     "Corpus",
+    "CorpusOptions",
     "CorpusUnavailable",
     "Fault",
     "FaultyLine",
     "Pair",
     "ReadReport",
+    "Side",
     "SplitCorpus",
     "evaluation_pairs",
     "fetch_corpus",

@@ -42,28 +42,23 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
         OSError: the folder cannot be written. The message names it and states the reason.
     """
     with writing(model_folder, "No version was written."):
-        return _publish(model_folder, write)
-
-
-def _publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
-    """Writes the next version; see ``publish``."""
-    new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
-    make_folder(model_folder)
-    for each in new:
-        each.chmod(FOLDER_MODE)
-    _remove_leftovers(model_folder)
-    partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder))
-    try:
-        write(partial)
-        for path in (partial, *partial.rglob("*")):
-            path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
-        sync_folder(partial)
-        final = _rename_to_next_number(partial)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    sync([model_folder])
-    return final
+        new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
+        make_folder(model_folder)
+        for each in new:
+            each.chmod(FOLDER_MODE)
+        _remove_leftovers(model_folder)
+        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder))
+        try:
+            write(partial)
+            for path in (partial, *partial.rglob("*")):
+                path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
+            sync_folder(partial)
+            final = _rename_to_next_number(partial)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        sync([model_folder])
+        return final
 
 
 def prune(model_folder: Path, max_to_keep: int) -> None:

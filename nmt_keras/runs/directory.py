@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import Recipe, record_from
-from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions
 from nmt_keras.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
 
 FORMAT = 2

@@ -37,8 +37,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_keras.config import Recipe, require
-from nmt_keras.corpus import Pair, SplitCorpus, evaluation_pairs
-from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus, evaluation_pairs
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown

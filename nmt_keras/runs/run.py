@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, Recipe, RunOptions
-from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export
 from nmt_keras.files import PARTIAL, read_json

@@ -11,10 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import Recipe, RunOptions, TrainConfig
-from nmt_keras.corpus import Pair
+from nmt_keras.corpus import CorpusOptions, Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import encode_pairs
-from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.files import sole_writer, sync_folder, write_whole
 from nmt_keras.models.seq2seq import Seq2Seq

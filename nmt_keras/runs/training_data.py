@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nmt_keras.config import PairFilters, Recipe, require
-from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
+from nmt_keras.corpus import Pair, Side, SplitCorpus, part_sha256
 from nmt_keras.corpus.batches import BatchSource
 from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-from nmt_keras.corpus.split import Side
 from nmt_keras.text import Tokenizer, fit_tokenizer, load_tokenizer
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
