@@ -6,7 +6,6 @@ accents, which people often omit. In all other scripts, marks are part of the wo
 
 import re
 import unicodedata
-from contextlib import suppress
 from functools import cache
 from typing import Literal
 
@@ -42,12 +41,9 @@ _BLEU_TOKENIZERS = {
 
 def is_language(tag: str) -> bool:
     """Returns ``True`` for the BCP 47 tag or ISO 639 code of a language."""
-    from langcodes import Language, LanguageTagError
+    from langcodes import Language, tag_is_valid
 
-    with suppress(LanguageTagError):
-        found = Language.get(tag)
-        return found.language is not None and found.is_valid()
-    return False
+    return tag_is_valid(tag) and Language.get(tag).language is not None
 
 
 def standard_tag(language: str, where: str = "language") -> str:

@@ -21,6 +21,12 @@ def read_manifest(version_folder: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
+def versions(model_folder: Path) -> list[int]:
+    """Returns the version numbers in ``saved_models/NAME``, ascending."""
+    children = model_folder.iterdir() if model_folder.is_dir() else ()
+    return sorted(int(child.name) for child in children if child.name.isdecimal() and child.is_dir())
+
+
 def exported_version(path: Path) -> Path | None:
     """Returns ``path`` if it is an exported version, or the newest version in a folder of versions.
 
@@ -29,8 +35,7 @@ def exported_version(path: Path) -> Path | None:
     try:
         if (path / "saved_model.pb").exists():
             return path
-        numbers = [int(child.name) for child in path.iterdir() if child.name.isdecimal() and child.is_dir()]
-        newest = path / str(max(numbers, default=0))
+        newest = path / str(max(versions(path), default=0))
         return newest if (newest / "saved_model.pb").exists() else None
     except (OSError, ValueError):
         return None

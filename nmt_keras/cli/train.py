@@ -142,11 +142,8 @@ class Train(Command):
             return folder
         strategy = None if finished else find_strategy()  # finished workers no longer answer
         languages = f"{data.source_language or 'source'} -> {data.target_language or 'target'}"
-        if isinstance(corpus, SplitCorpus):
-            examples = [(languages, corpus.train[0])]
-        else:
-            examples = [(languages, corpus.train.first), ("validation", corpus.valid[0])]
-        for name, pair in examples:
+        first = corpus.train[0] if isinstance(corpus, SplitCorpus) else corpus.train.first
+        for name, pair in ((languages, first), ("validation", corpus.valid[0])):
             source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
             console.say(f'{name}: "{source}" -> "{target}"')
         tested = f", {len(corpus.test):,} to test" if corpus.test else ""

@@ -161,12 +161,12 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         require_choices(self)
         require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
-        luong = self.order == "update-then-attend"
         require(
-            luong or not self.input_feeding,
+            not self.input_feeding or (self.order, self.output) == ("update-then-attend", "attentional"),
             "DecoderConfig.input_feeding",
-            "False unless DecoderConfig.order is 'update-then-attend'",
+            "False unless DecoderConfig.order is 'update-then-attend' and DecoderConfig.output is 'attentional'",
             self.input_feeding,
+            "Input feeding passes the attentional vector to the next step.",
         )
         allowed = {
             "attend-then-update": ("maxout", "linear", "state"),
@@ -188,19 +188,13 @@ class DecoderConfig:
                 self.output_state,
                 "Set DecoderConfig.output_state to 'current'.",
             )
+        matrices = {"conditional": "two recurrent matrices", "self-attention": "no recurrent matrix"}
         require(
-            self.order != "conditional" or not self.shares_recurrence,
+            not self.shares_recurrence or self.order not in matrices,
             "DecoderConfig.shares_recurrence",
-            "False with DecoderConfig.order 'conditional'",
+            f"False with DecoderConfig.order {self.order!r}",
             self.shares_recurrence,
-            "The decoder has two recurrent matrices.",
-        )
-        require(
-            not self.input_feeding or self.output == "attentional",
-            "DecoderConfig.input_feeding",
-            "False unless DecoderConfig.output is 'attentional'",
-            self.input_feeding,
-            "Input feeding passes the attentional vector to the next step.",
+            f"The decoder has {matrices.get(self.order)}.",
         )
         if self.order == "self-attention":
             require(
@@ -209,13 +203,6 @@ class DecoderConfig:
                 "True with DecoderConfig.order 'self-attention'",
                 self.reads_words,
                 "A self-attention decoder has no other target input.",
-            )
-            require(
-                not self.shares_recurrence,
-                "DecoderConfig.shares_recurrence",
-                "False with DecoderConfig.order 'self-attention'",
-                self.shares_recurrence,
-                "A self-attention decoder has no recurrent matrix.",
             )
             require(
                 self.units % (2 * self.heads) == 0,

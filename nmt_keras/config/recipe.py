@@ -35,33 +35,30 @@ class Recipe:
     """Filters of the training pairs."""
 
     def __post_init__(self) -> None:
-        decoder = self.model.decoder
+        decoder, attention = self.model.decoder, self.model.attention
         require(
             self.train.segmentation_alpha is None or "subword" in (self.source.kind, self.target.kind),
             "TrainConfig.segmentation_alpha",
             "None unless a side has a subword tokenizer",
             self.train.segmentation_alpha,
         )
-        written = {
+        for name, tokens in {
             "SearchConfig.max_tokens": self.search.max_tokens,
             "TokenizerConfig.max_tokens of the target": self.target.max_tokens,
             "TrainConfig.max_tokens": self.train.max_tokens,
-        }
-        for name, tokens in written.items():
+        }.items():
             require(
                 decoder.order != "self-attention" or tokens <= decoder.max_positions,
                 name,
                 f"at most DecoderConfig.max_positions ({decoder.max_positions})",
                 tokens,
             )
-        rows = self.model.attention.max_source_positions
         require(
-            self.model.attention.kind != "location" or self.train.max_tokens <= rows,
+            attention.kind != "location" or self.train.max_tokens <= attention.max_source_positions,
             "TrainConfig.max_tokens",
-            f"at most AttentionConfig.max_source_positions ({rows})",
+            f"at most AttentionConfig.max_source_positions ({attention.max_source_positions})",
             self.train.max_tokens,
         )
-        attention = self.model.attention
         require(
             not self.search.replaces_unknown or attention.has_scores,
             "SearchConfig.replaces_unknown",

@@ -10,17 +10,13 @@ from pathlib import Path
 
 from nmt_keras.config import require
 from nmt_keras.files import is_abandoned, make_folder, sync, sync_folder, writing
+from nmt_keras.manifest import versions
 
 PARTIAL, DELETED = "partial-", "deleted-"
 """Prefixes of folders that are being written or deleted. Servers ignore them, because they are not numbers."""
 
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 """Modes of a published version."""
-
-
-def versions(model_folder: Path) -> list[int]:
-    """Returns the version numbers in ``saved_models/NAME``, ascending."""
-    return sorted(_folders(model_folder))
 
 
 def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
@@ -76,10 +72,10 @@ def prune(model_folder: Path, max_to_keep: int) -> None:
         OSError: a version cannot be renamed.
     """
     require(max_to_keep >= 1, "max_to_keep", "at least 1 version to keep", max_to_keep)
-    found = _folders(model_folder)
-    for number in sorted(found)[:-max_to_keep]:
+    found = versions(model_folder)
+    for number in found[:-max_to_keep]:
         with suppress(FileNotFoundError):  # another process may have renamed it
-            os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
+            os.rename(model_folder / str(number), model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:
         sync([model_folder])  # before files are removed: a power cut must not undo the renaming
     _remove_leftovers(model_folder)
@@ -92,11 +88,6 @@ def _remove_leftovers(model_folder: Path) -> None:
         with suppress(FileNotFoundError):  # its writer may rename it at this moment
             if is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
-
-
-def _folders(model_folder: Path) -> dict[int, Path]:
-    children = model_folder.iterdir() if model_folder.is_dir() else ()
-    return {int(child.name): child for child in children if child.name.isdecimal() and child.is_dir()}
 
 
 def _rename_to_next_number(partial: Path) -> Path:

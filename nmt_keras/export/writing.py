@@ -58,7 +58,15 @@ def export(
         ValueError: ``max_to_keep`` is not positive, or a weight is too large for half precision.
     """
     require(max_to_keep is None or max_to_keep >= 1, "max_to_keep", "at least 1 version to keep, or None", max_to_keep)
-    facts = _facts(translator, manifest or {}, config)
+    facts = {
+        **stamped(FORMAT),
+        **(manifest or {}),
+        "checkpoints": [checkpoint._asdict() for checkpoint in translator.checkpoints],
+        "search": dataclasses.asdict(translator.search),
+        "export": dataclasses.asdict(config),
+        "signatures": list(CONTRACT),
+        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
+    }
 
     def write(folder: Path) -> None:
         functions = signatures(translator, config.micro_batching)
@@ -73,16 +81,3 @@ def export(
     if max_to_keep is not None:
         prune(model_folder, max_to_keep)
     return written
-
-
-def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: ExportConfig) -> dict[str, Any]:
-    """Returns the whole manifest of an export."""
-    return {
-        **stamped(FORMAT),
-        **manifest,
-        "checkpoints": [checkpoint._asdict() for checkpoint in translator.checkpoints],
-        "search": dataclasses.asdict(translator.search),
-        "export": dataclasses.asdict(config),
-        "signatures": list(CONTRACT),
-        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
-    }

@@ -49,7 +49,6 @@ from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import read_log
 
 RATES = (0.5, 1.0, 2.0)
-SEEDS = (1, 2, 3)
 PILOT_SHARE = 1 / 6
 """Minimum number of updates of a pilot, as a share of the updates of a run. Pilots end with the next validation: with
 two validations per run, after half of a run."""
@@ -74,7 +73,7 @@ class Study:
     """Number of updates of each run."""
     rates: Sequence[float] = RATES
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
-    seeds: Sequence[int] = SEEDS
+    seeds: Sequence[int] = (1, 2, 3)
     """Seeds. The pilots use the first one."""
     language: str | None = None
     """Code of the target language; see ``evaluation.metrics.bleu``."""

@@ -68,9 +68,8 @@ def find_strategy() -> tf.distribute.Strategy | None:
         ValueError: See ``find_cluster``.
     """
     if find_cluster()[0] > 1:
-        jobs = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().as_dict()
-        addresses = ", ".join(address for job in jobs.values() for address in job)
-        print(f"nmt: waiting at most {SECONDS_TO_MEET:.0f} s for {addresses}", file=sys.stderr, flush=True)
+        workers = f"the workers in TF_CONFIG, {os.environ['TF_CONFIG']}"
+        print(f"nmt: waiting at most {SECONDS_TO_MEET:.0f} s for {workers}", file=sys.stderr, flush=True)
         # TensorFlow holds Python's global interpreter lock meanwhile; faulthandler's thread does not need it
         faulthandler.dump_traceback_later(SECONDS_TO_MEET, exit=True)
         try:

@@ -16,7 +16,7 @@ import pytest
 from nbclient import NotebookClient
 
 from nmt_keras import cli
-from nmt_keras.runs import Run
+from nmt_keras.training import identify_best
 from notebooks import colab
 from notebooks.execute import EXECUTED, HASH, RECIPES_HASH, as_printed, recipes_hash, source_hash
 
@@ -81,7 +81,7 @@ def test_notebook_2_trains_from_nothing_and_draws_its_curves(tmp_path):
     pictures, printed = run("2-train", tmp_path)
     assert pictures == 2
     assert "BLEU" in printed
-    assert Run(tmp_path / "runs" / "sample-small").step() == 20
+    assert identify_best(tmp_path / "runs/sample-small/checkpoints").step == 20
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_notebook_5_trains_on_a_file_with_malformed_lines_and_its_run_is_evaluat
 ):
     _, printed = run("5-your-own-corpus", tmp_path)
     assert "3 of 12,503 lines malformed" in printed
-    assert Run(tmp_path / "runs" / "mine").step() == 20
+    assert identify_best(tmp_path / "runs/mine/checkpoints").step == 20
     command = re.search(r"^python -m nmt_keras (evaluate .+)$", printed, re.MULTILINE)[1]
     monkeypatch.chdir(tmp_path)
     cli.main([*shlex.split(command), "--part", "valid", "--worst", "0", "--json", "--search.max-tokens", "3"])
