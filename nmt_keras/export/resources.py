@@ -35,13 +35,10 @@ class Resources(tf.Module):
         super().__init__(name="translator")
         self.codec = translator.codec
         self.unknown_words = translator.unknown_words
-        self.weights = []
-        self.half_precision_weights = []
-        for variable in translator.model.variables:
-            if half_precision and variable.value.dtype == tf.float32:
-                self.half_precision_weights.append(HalfPrecisionWeight(variable.value))
-            else:
-                self.weights.append(variable.value)
+        weights = [variable.value for variable in translator.model.variables]
+        halved = [weight for weight in weights if half_precision and weight.dtype == tf.float32]
+        self.half_precision_weights = [HalfPrecisionWeight(weight) for weight in halved]
+        self.weights = [weight for weight in weights if not half_precision or weight.dtype != tf.float32]
         # a TrackableResource tracks no variables itself
         self.stored = [weight.stored for weight in self.half_precision_weights]
 

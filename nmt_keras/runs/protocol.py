@@ -357,8 +357,7 @@ def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
     there = flat({"recipe": asdict(earlier), "corpus": stored["corpus"]})
     here = flat({"recipe": asdict(recipe), "corpus": study.corpus_facts})
     changed = [f"{name} {there.get(name)!r} -> {value!r}" for name, value in here.items() if there.get(name) != value]
-    if changed:
-        raise ValueError(f"{path}: belongs to another recipe or corpus: {', '.join(changed)}. Use another folder.")
+    require(not changed, str(path), "a result of the same recipe and corpus", ", ".join(changed), "Use another folder.")
 
 
 def write_table(study: Study) -> list[SystemFigures]:

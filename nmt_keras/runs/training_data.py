@@ -62,12 +62,27 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
         for part, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test))
     }
     if alignments is not None:
-        _require_guidable(recipe)
-        if len(alignments) != len(corpus.train):
-            raise ValueError(
-                f"alignments: expected one line for each of the {len(corpus.train)} training pairs, received "
-                f"{len(alignments)}."
-            )
+        attention, precision = recipe.model.attention, recipe.train.precision
+        require(
+            attention.has_scores,
+            "AttentionConfig.kind",
+            "a kind with scores if alignments are given",
+            attention.kind,
+            "Attention without scores cannot be trained on alignments.",
+        )
+        require(
+            precision != "mixed_float16",
+            "TrainConfig.precision",
+            "another precision if alignments are given",
+            precision,
+            "The gradient of log alpha overflows float16.",
+        )
+        require(
+            len(alignments) == len(corpus.train),
+            "alignments",
+            f"one line for each of the {len(corpus.train)} training pairs",
+            len(alignments),
+        )
         sums["alignments"] = hashlib.sha256("".join(f"{line}\n" for line in alignments).encode()).hexdigest()
     facts = {
         "name": corpus.name,
@@ -94,11 +109,13 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     corpus.require_its_vocabularies()
     tokenizers = load_tokenizer(corpus.folder / "source"), load_tokenizer(corpus.folder / "target")
     for side, tokenizer, wanted in zip(("source", "target"), tokenizers, (recipe.source, recipe.target), strict=True):
-        if tokenizer.config != wanted:
-            raise ValueError(
-                f"{corpus.folder / side}: expected the recipe's {wanted}, received {tokenizer.config}. "
-                "Prepare the corpus with the tokenizers of the recipe, or pass a recipe with those of the corpus."
-            )
+        require(
+            tokenizer.config == wanted,
+            str(corpus.folder / side),
+            f"the recipe's {wanted}",
+            tokenizer.config,
+            "Prepare the corpus with the tokenizers of the recipe, or pass a recipe with those of the corpus.",
+        )
     hint = "Pass the filters to nmt prepare."
     require(recipe.filters == PairFilters(), "--filters", "none with --prepared", str(recipe.filters), hint)
     config = recipe.train
@@ -136,22 +153,3 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
         )
 
     return TrainingData(facts, lambda: tokenizers, batches, split.valid)
-
-
-def _require_guidable(recipe: Recipe) -> None:
-    """Raises ValueError if the recipe's attention cannot be trained on given alignments."""
-    attention, precision = recipe.model.attention, recipe.train.precision
-    require(
-        attention.has_scores,
-        "AttentionConfig.kind",
-        "a kind with scores if alignments are given",
-        attention.kind,
-        "Attention without scores cannot be trained on alignments.",
-    )
-    require(
-        precision != "mixed_float16",
-        "TrainConfig.precision",
-        "another precision if alignments are given",
-        precision,
-        "The gradient of log alpha overflows float16.",
-    )

@@ -24,6 +24,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.corpus.batches import Position
 from nmt_keras.files import (
     PARTIAL,
@@ -54,17 +55,6 @@ UNFIT = (AssertionError, LookupError, RuntimeError, TypeError, ValueError, tf.er
 """Errors that are raised if a checkpoint is damaged or belongs to another model."""
 
 
-class CheckpointedVariables(tf.Module):
-    """A model's variables in order, as a checkpoint stores them.
-
-    ``tf.train.Checkpoint`` finds variables through attributes, so it misses layers that Keras keeps in lists.
-    """
-
-    def __init__(self, model: keras.Model):
-        super().__init__(name="weights")
-        self.all = [variable.value for variable in model.variables]
-
-
 class Checkpoints:
     """Saves and restores the last checkpoints of a run and the best one.
 
@@ -81,8 +71,11 @@ class Checkpoints:
         self.folder, self.model, self.max_to_keep = folder, updater.model, updater.config.max_to_keep
         self.identity = identity or {}
         self._record = tf.Variable("", dtype=tf.string)  # JSON, so that a new field is no new format
+        # Checkpoint finds variables through attributes, so it would miss layers that Keras keeps in lists
+        weights = tf.Module(name="weights")
+        weights.all = [variable.value for variable in updater.model.variables]
         self.checkpoint = tf.train.Checkpoint(
-            weights=CheckpointedVariables(updater.model),
+            weights=weights,
             optimizer=updater.optimizer,
             stability=updater.stability,
             record=self._record,
@@ -250,8 +243,7 @@ def copy_best(folder: Path, to: Path) -> None:
     def copy(path: Path) -> None:
         shutil.rmtree(to, ignore_errors=True)  # left by a killed process
         shutil.copytree(path, to / path.name)
-        if not is_whole(to / path.name):
-            raise ValueError(f"{path}: expected an intact checkpoint, received a damaged one.")
+        require(is_whole(to / path.name), str(path), "an intact checkpoint", "a damaged one")
 
     _read_best(folder, copy)
 

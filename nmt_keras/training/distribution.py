@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD
+from nmt_keras.config import END, PAD, require
 from nmt_keras.corpus.batches import Batch
 
 Structure = TypeVar("Structure")
@@ -47,11 +47,9 @@ def find_cluster() -> tuple[int, bool]:
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, '
             f'"task": {{"type": "worker", "index": 0}}}}, received {os.environ["TF_CONFIG"]!r:.200}; {error}.'
         ) from error
-    if unknown := sorted({*jobs, job or "worker"} - {"chief", "worker"}):
-        raise ValueError(
-            f"TF_CONFIG: expected the jobs chief and worker, received {', '.join(unknown)}. Every process "
-            "trains, so list all of them as workers."
-        )
+    unknown = ", ".join(sorted({*jobs, job or "worker"} - {"chief", "worker"}))
+    hint = "Every process trains, so list all of them as workers."
+    require(not unknown, "TF_CONFIG", "the jobs chief and worker", unknown, hint)
     processes = sum(len(addresses) for addresses in jobs.values())
     return max(1, processes), job == "chief" or ("chief" not in jobs and not index)
 

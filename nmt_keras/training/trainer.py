@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt_keras.config import TrainConfig
+from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
 from nmt_keras.training.checkpoints import Checkpoints, checkpoints_in, set_damaged_aside
 from nmt_keras.training.compiling import compile_and_time
@@ -99,11 +99,13 @@ class Trainer:
         self._validate_model, self._log_path, self._previous = validate, log_path, previous
         self._stop_after, self._is_chief = stop_after, is_chief
         self._began = time.perf_counter()
-        if self.config.minutes is not None and updater.replicas.several_processes:
-            raise ValueError(
-                f"TrainConfig.minutes: expected None if several workers train, received {self.config.minutes}. Each "
-                "worker would plan a different number of steps. Set TrainConfig.steps or TrainConfig.epochs instead."
-            )
+        require(
+            self.config.minutes is None or not updater.replicas.several_processes,
+            "TrainConfig.minutes",
+            "None if several workers train",
+            self.config.minutes,
+            "Each worker would plan a different number of steps. Set TrainConfig.steps or TrainConfig.epochs instead.",
+        )
 
     def train(self) -> None:
         """Trains the model. Does nothing if the run is finished.
@@ -295,11 +297,13 @@ class Trainer:
         replicas.wait_for_processes()  # other processes read the checkpoints after the chief has set them aside
         restored = self.checkpoints.restore()
         progress = self.progress = restored or self.progress
-        if replicas.mean_over_processes(float(progress.step)) != float(progress.step):
-            raise ValueError(
-                f"{folder}: expected the same step in all processes. Received: step {progress.step} here, "
-                "another step elsewhere. Put the run directory on a disk that all workers share."
-            )
+        require(
+            replicas.mean_over_processes(float(progress.step)) == float(progress.step),
+            str(folder),
+            "the same step in all processes",
+            f"step {progress.step} here, another step elsewhere",
+            "Put the run directory on a disk that all workers share.",
+        )
         if math.isinf(replicas.mean_over_processes(progress.best)):
             progress.best = math.inf  # a slow disk may show the best checkpoint to some processes only
         self._seconds_before = progress.seconds
@@ -322,10 +326,11 @@ def _length(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, 
     counts = batches.bucket_counts(0)
     mean = sum(seconds[bucket] * count for bucket, count in counts.items()) / sum(counts.values())
     assert config.minutes is not None
-    if 60.0 * config.minutes < spent + mean:
-        raise ValueError(
-            f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f} (the time for compiling and one "
-            f"update), received {config.minutes}. Train for longer, with fewer TrainConfig.length_buckets, or on a GPU "
-            "with TrainConfig.xla=False."
-        )
+    require(
+        60.0 * config.minutes >= spent + mean,
+        "TrainConfig.minutes",
+        f"more than {(spent + mean) / 60.0:.1f} (the time for compiling and one update)",
+        config.minutes,
+        "Train for longer, with fewer TrainConfig.length_buckets, or on a GPU with TrainConfig.xla=False.",
+    )
     return 60.0 * config.minutes

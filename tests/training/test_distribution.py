@@ -216,7 +216,7 @@ def test_one_process_of_a_cluster_is_its_chief(monkeypatch, jobs, kind, index, f
 
 def test_a_cluster_that_cannot_train_together_is_refused(monkeypatch):
     cluster(monkeypatch, {"worker": 2, "ps": 1}, "worker", 0)
-    with pytest.raises(ValueError, match="TF_CONFIG: expected the jobs chief and worker, received ps"):
+    with pytest.raises(ValueError, match="TF_CONFIG: expected the jobs chief and worker, received 'ps'"):
         find_cluster()
     for text in ("{", '{"task": {"index": "x"}}'):
         monkeypatch.setenv("TF_CONFIG", text)
