@@ -1,24 +1,19 @@
 """``nmt plot``: figures of alignments and training. ``nmt evaluate --to`` draws the scores."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 from nmt_keras_serve.lines import sentence_blocks
 
-from nmt_keras.cli.command import Command, Console, load_translator, named_search, require_sentences
-from nmt_keras.config import SearchConfig, require
+from nmt_keras.cli.command import Command, Console, SearchCommand, load_translator, named_search, require_sentences
+from nmt_keras.config import require
 from nmt_keras.runs.directory import LOG
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +31,13 @@ class Picture(Command):
 
     def __call__(self, console: Console) -> None:
         """Writes the picture and prints the name of its file."""
-        from nmt_keras.plotting import save_figure
-
         file = self.to or Path(f"{type(self).__name__.lower()}.svg")
-        save_figure(self.figure(), file)
+        self.draw(file)
         print(file)
 
     @abstractmethod
-    def figure(self) -> Figure:
-        """Draws the picture."""
+    def draw(self, file: Path) -> None:
+        """Draws the picture and writes it into ``file``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +52,9 @@ class Curves(Picture):
         super().check()
         require(bool(self.runs), "RUN", "at least one run directory", self.runs)
 
-    def figure(self) -> Figure:
-        """Draws the curves."""
-        from nmt_keras.plotting import compare_training, training_curves
+    def draw(self, file: Path) -> None:
+        """Draws the curves and writes them into ``file``."""
+        from nmt_keras.plotting import compare_training, save_figure, training_curves
         from nmt_keras.training import read_log
 
         for run in self.runs:
@@ -70,21 +63,17 @@ class Curves(Picture):
                     f"RUN: expected a run directory with a training log; {run / LOG} does not exist. Train a run first."
                 )
         logs = {str(run): read_log(run / LOG) for run in self.runs}
-        return training_curves(*logs.values()) if len(logs) == 1 else compare_training(logs)
+        save_figure(training_curves(*logs.values()) if len(logs) == 1 else compare_training(logs), file)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heatmap(Picture):
+class Heatmap(Picture, SearchCommand):
     """Heatmap of attention weights. Several sentences or an n-best list give a grid of heatmaps."""
 
-    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory, or an exported version."""
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")]
     """Sentences to translate."""
     n_best: int = 1
     """Number of translations to draw for each sentence, best first."""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options. An exported version accepts only beam size 1."""
 
     def check(self) -> None:
         """Raises ValueError if there is nothing to draw."""
@@ -93,16 +82,16 @@ class Heatmap(Picture):
         require_sentences(self.sentences)
         require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
 
-    def figure(self) -> Figure:
-        """Draws the heatmaps."""
-        from nmt_keras.plotting import Panel, alignment_grid, alignment_heatmap
+    def draw(self, file: Path) -> None:
+        """Draws the heatmaps and writes them into ``file``."""
+        from nmt_keras.plotting import Panel, alignment_grid, alignment_heatmap, save_figure
         from nmt_keras.translation.word_alignment import align_words
 
         given = list(chain.from_iterable(sentence_blocks(self.sentences, warnings.warn)))
         if self.n_best == 1:
-            translations = load_translator(self.path, (), self.search).translate(given)
+            translations = load_translator(self.path, self.ensemble, self.search).translate(given)
         else:
-            found = load_translator(self.path, (), self.search, self.n_best).translate_nbest(given)
+            found = load_translator(self.path, self.ensemble, self.search, self.n_best).translate_nbest(given)
             translations = [translation for best in found for translation in best[: self.n_best]]
         panels = []
         for each in translations:
@@ -111,8 +100,10 @@ class Heatmap(Picture):
             panels.append(Panel(words.alignment, words.source, words.target, title))
         if len(panels) == 1:
             (panel,) = panels
-            return alignment_heatmap(panel.alignment, panel.source_tokens, panel.target_tokens, title=panel.title)
-        return alignment_grid(panels, columns=self.n_best if len(given) > 1 < self.n_best else None)
+            figure = alignment_heatmap(panel.alignment, panel.source_tokens, panel.target_tokens, title=panel.title)
+        else:
+            figure = alignment_grid(panels, columns=self.n_best if len(given) > 1 < self.n_best else None)
+        save_figure(figure, file)
 
 
 @dataclass(frozen=True)

@@ -91,9 +91,8 @@ class Study:
         names = [system.name for system in self.systems]
         require(0 < len(names) == len(set(names)), "systems", "at least one system, with different names", names)
         require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "at least one seed, all different", self.seeds)
-        for name in names:
-            ok = re.fullmatch(r"[\w.+-]+", name) is not None
-            require(ok, "systems", "names of letters, digits, and the characters _ . + -", name)
+        is_valid = all(re.fullmatch(r"[\w.+-]+", name) for name in names)
+        require(is_valid, "systems", "names of letters, digits, and the characters _ . + -", names)
         require(bool(self.corpus.test), "corpus", "a corpus with test pairs", self.corpus.name)
         all_baselines(names, self.baselines)
 
