@@ -5,8 +5,6 @@ A line such as ``0-0 1p2`` links word 0 of the source with word 0 of the target 
 the word that contains it.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Varies sentence pairs: sentences as people type them, and names that the corpus does not contain."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

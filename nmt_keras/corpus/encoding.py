@@ -1,7 +1,5 @@
 """Encodes sentence pairs in memory and groups them into batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Filters of training pairs, and the key that assigns a pair to a shard."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from enum import StrEnum

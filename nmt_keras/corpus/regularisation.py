@@ -1,7 +1,5 @@
 """Batches that differ in every epoch: variations of sentences, and subword regularisation (Kudo 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

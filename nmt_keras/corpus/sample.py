@@ -12,8 +12,6 @@ tener hambre, the personal a. Each sentence has one translation, in both directi
 The pairs are sorted by the sha256 of the English sentence, so any slice is a random sample.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nmt_keras.corpus.reading import Pair, read_pairs

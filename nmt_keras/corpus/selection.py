@@ -9,8 +9,6 @@ the corpus, as large as the domain. The vocabulary of both models is the words t
 Difference from the papers: bigram models, not 4-gram models.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import random

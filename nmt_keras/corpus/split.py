@@ -12,8 +12,6 @@ its group changes.
    divided by 2^32, select test (below 0.03), valid (below 0.06) or train.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

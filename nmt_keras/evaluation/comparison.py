@@ -1,7 +1,5 @@
 """Comparison of systems on the same sentences, as a record, JSON, Markdown and pictures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

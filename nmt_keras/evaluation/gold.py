@@ -1,7 +1,5 @@
 """Sentence pairs with gold word alignments, read from one file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Evaluation of one translator on a set of sentence pairs."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ attention weights, over all annotations or over a window. The context is the wei
 loop over target positions, ``alignment`` puts the attention weights of a window at their source positions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import keras

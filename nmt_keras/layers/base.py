@@ -1,7 +1,5 @@
 """The base class of our layers."""
 
-from __future__ import annotations
-
 from typing import Any, Self, TypeAlias
 
 import keras

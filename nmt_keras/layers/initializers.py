@@ -8,8 +8,6 @@
 Layer normalisations, which neither paper has, begin with scale 1 and shift 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import keras

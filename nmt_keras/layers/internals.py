@@ -1,7 +1,5 @@
 """Uses of private parts of TensorFlow and Keras, collected in one module. Look here if an upgrade fails."""
 
-from __future__ import annotations
-
 import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops

@@ -1,7 +1,5 @@
 """Local attention: a window of source positions (Luong, Pham, Manning 2015, section 3.2)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import keras

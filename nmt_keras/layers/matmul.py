@@ -10,8 +10,6 @@ TensorFlow's gradient keeps a copy of it for every step. Each matrix is converte
                            matrix is rounded where it is read, inside loops, and its gradient is summed in bfloat16
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The encoded sentences, as the encoder returns them and as the decoder reads them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

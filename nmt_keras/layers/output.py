@@ -1,7 +1,5 @@
 """Output layers: compute logits from the decoder state, the context and the previous word."""
 
-from __future__ import annotations
-
 import keras
 import tensorflow as tf
 

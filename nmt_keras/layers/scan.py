@@ -1,7 +1,5 @@
 """The loop that runs a recurrence over time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import tensorflow as tf

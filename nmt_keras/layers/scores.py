@@ -1,7 +1,5 @@
 """Score functions of attention."""
 
-from __future__ import annotations
-
 import keras
 import tensorflow as tf
 

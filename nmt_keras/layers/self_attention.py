@@ -1,7 +1,5 @@
 """Self-attention: positions that attend to each other in one step (Vaswani et al. 2017)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import keras

@@ -1,7 +1,5 @@
 """Several cells on top of each other."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Training curves of one or several runs: losses and validation BLEU against steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

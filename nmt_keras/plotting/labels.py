@@ -1,7 +1,5 @@
 """Text in figures: one-line labels, and installed fonts that contain their characters."""
 
-from __future__ import annotations
-
 import unicodedata
 import warnings
 

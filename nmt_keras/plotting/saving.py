@@ -1,7 +1,5 @@
 """Writes figures to files."""
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plots of system scores with confidence intervals: by sentence length, and side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure

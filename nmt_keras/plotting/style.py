@@ -3,8 +3,6 @@
 The background is transparent. The grey of the text has the same contrast on a white and on a dark page.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import cycle

@@ -4,8 +4,6 @@
 own way. ``log_likelihood`` (``likelihood``) computes the log-probability of given translations.
 """
 
-from __future__ import annotations
-
 from nmt_keras.models.predictor import StepFunction
 from nmt_keras.search.beam import beam_search
 from nmt_keras.search.candidates import Constraints

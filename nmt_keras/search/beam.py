@@ -1,7 +1,5 @@
 """Beam search. Greedy search is a beam of one hypothesis."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from nmt_keras.config import PAD

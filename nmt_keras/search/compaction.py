@@ -3,8 +3,6 @@
 docs/speed.md has the gain. Without this module, the loop is ``tf.while_loop``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Forced decoding: computes the log-likelihood of given translations."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

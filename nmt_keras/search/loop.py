@@ -3,8 +3,6 @@
 Each step runs the model, chooses the next tokens, extends the hypotheses, and finishes those that need no more tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

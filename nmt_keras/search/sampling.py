@@ -1,7 +1,5 @@
 """Sampling: draws translations from the model's distribution."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from nmt_keras.config import PAD

@@ -1,7 +1,5 @@
 """Selects the k largest of many logits in two stages. docs/speed.md has the gain over ``tf.math.top_k``."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 

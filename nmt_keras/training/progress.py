@@ -1,7 +1,5 @@
 """Progress of a training, and early stopping."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Sentences without words, which are copied instead of translated."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from nmt_keras.translation.records import NBest

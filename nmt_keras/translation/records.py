@@ -1,7 +1,5 @@
 """Translations and scores as Python values, and batches of them as tensors."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

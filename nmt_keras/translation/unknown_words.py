@@ -5,8 +5,6 @@ this word in the lexicon, or by a copy of the word (Luong, Sutskever, Le, Vinyal
 2015, section 4.1; Jean et al. 2015).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from os import PathLike

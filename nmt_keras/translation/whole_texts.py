@@ -1,7 +1,5 @@
 """Translates texts of several sentences inside the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import tensorflow as tf

@@ -5,8 +5,6 @@ word. Heatmaps, the web page and the alignment error rate use the words of ``ali
 "", END.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
