@@ -63,15 +63,17 @@ class Console:
         self._bar.total = total  # changes if the training time is in minutes: the speed determines the steps
         self._bar.update()
 
-    def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:
-        """Yields the blocks of lines, and flushes standard output after each one.
+    def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[tuple[int, Sequence[Line]]]:
+        """Yields the number of lines before each block, and the block. Flushes standard output after each one.
 
         Shows the number of lines, unless the results are printed on the same terminal.
         """
         watched = sys.stderr.isatty() and not sys.stdout.isatty()
         self._bar = self._tqdm(disable=not watched, unit=" lines", dynamic_ncols=True)
+        before = 0
         for block in blocks:
-            yield block
+            yield before, block
+            before += len(block)
             sys.stdout.flush()
             self._bar.update(len(block))
         self.close()

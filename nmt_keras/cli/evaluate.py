@@ -143,9 +143,8 @@ class Evaluate(Command):
             return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)
         run = self.paths[0]
         if not is_run(run):
-            if run.exists():
-                raise FileNotFoundError(f"RUN: expected a run directory, received {run}. Exports require --pairs.")
-            raise FileNotFoundError(f"RUN: expected a run directory; {run} does not exist. Train a run first.")
+            remedy = "is none. Exports require --pairs" if run.exists() else "does not exist. Train a run first"
+            raise FileNotFoundError(f"RUN: expected a run directory; {run} {remedy}.")
         try:
             if not self.data.valid:
                 corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)

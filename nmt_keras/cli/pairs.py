@@ -107,13 +107,11 @@ class Align(RunCommand):
                 f"RUN: expected a run directory, because exports do not align pairs. Received: {self.path}."
             )
         cut: list[int] = []
-        number = 0
-        for pairs in console.count(self.pairs.blocks(console.say)):
+        for before, pairs in console.count(self.pairs.blocks(console.say)):
             _, _, too_long = encode_pairs(translator.codec, pairs)
             aligned = translator.align([pair.source for pair in pairs], [pair.target for pair in pairs])
+            cut += [number for number, is_cut in enumerate(too_long.tolist(), before + 1) if is_cut]
             for pair, given, truncated in zip(pairs, aligned, too_long.tolist(), strict=True):
-                number += 1
-                cut += [number] * truncated
                 words = written_words(align_words(*given), *pair)
                 linked = links(words)
                 if self.json:
@@ -146,11 +144,9 @@ class Score(RunCommand):
         """Prints one line per pair."""
         translator = nmt_keras.load(self.path, *self.ensemble)
         cut: list[int] = []
-        begin = 1
-        for pairs in console.count(self.pairs.blocks(console.say)):
+        for before, pairs in console.count(self.pairs.blocks(console.say)):
             scores = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
-            cut += [number for number, score in enumerate(scores, begin) if score.truncated]
-            begin += len(pairs)
+            cut += [number for number, score in enumerate(scores, before + 1) if score.truncated]
             for pair, score in zip(pairs, scores, strict=True):
                 if self.json:
                     print(to_json({**pair._asdict(), **score._asdict()}))

@@ -48,19 +48,17 @@ class Translate(SearchCommand):
     def __call__(self, console: Console) -> None:
         """Prints the translations."""
         translator = load_translator(self.path, self.ensemble, self.search, self.n_best)
-        begin = 0
         cut: list[int] = []
-        for lines in console.count(sentence_blocks(self.sentences, console.say)):
-            with native_messages_hidden() if begin == 0 else contextlib.nullcontext():  # as SentencePiece loads
+        for before, lines in console.count(sentence_blocks(self.sentences, console.say)):
+            with native_messages_hidden() if before == 0 else contextlib.nullcontext():  # as SentencePiece loads
                 if self.n_best is None:
                     shortened = self._print(lines, translator)
                 else:
                     best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
                     shortened = [any(each.truncated for each in found) for found in best]
-                    for number, (line, found) in enumerate(zip(lines, best, strict=True), start=begin):
+                    for number, (line, found) in enumerate(zip(lines, best, strict=True), start=before):
                         self._print_n_best(number, line, found)
-            cut += [number for number, is_cut in enumerate(shortened, start=begin + 1) if is_cut]
-            begin += len(lines)
+            cut += [number for number, is_cut in enumerate(shortened, start=before + 1) if is_cut]
         tell_lines(console.say, CUT, cut, STDIN if self.reads_lines else "the arguments")
 
     @property

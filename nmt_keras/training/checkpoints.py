@@ -132,7 +132,10 @@ class Checkpoints:
             sync_folder(partial)
             os.rename(partial, path)
             sync([folder])
-            _remove([*before, path][: -self.max_to_keep if name == "last" else -1])
+            for old in [*before, path][: -self.max_to_keep if name == "last" else -1]:
+                old.rename(old.with_name(old.name + PARTIAL))  # so that no incomplete checkpoint is ever visible
+            sync([folder])  # before files are removed: a power cut must not undo the renaming
+            _remove_partial(folder)
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             kept = f"{before[-1].name} is intact." if before else "There is no earlier checkpoint."
@@ -268,16 +271,6 @@ def _number(path: Path) -> tuple[int, int]:
     """Returns the step in a checkpoint's name, and the number of its repetition."""
     step, _, repetition = path.name.removeprefix("ckpt-").partition(".")
     return int(step), int(repetition or 0)
-
-
-def _remove(checkpoints: list[Path]) -> None:
-    """Removes checkpoints. They are renamed first, so that no incomplete checkpoint is ever visible."""
-    for path in checkpoints:
-        path.rename(path.with_name(path.name + PARTIAL))
-    if checkpoints:
-        folder = checkpoints[0].parent
-        sync([folder])  # before files are removed: a power cut must not undo the renaming
-        _remove_partial(folder)
 
 
 def _remove_partial(folder: Path) -> None:
