@@ -49,15 +49,10 @@ def choose_execution(
     return Execution(compiled, not compiled and gpus > 0)
 
 
-def dtype_policy(config: TrainConfig) -> str:
-    """Returns the name of the model's Keras dtype policy."""
-    return config.precision if config.precision.startswith("mixed_") else "float32"
-
-
 def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
     """Builds the model of a recipe in its precision, with cuDNN if ``execution_of`` chooses it."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(dtype_policy(recipe.train))
+    before, precision = keras.config.dtype_policy(), recipe.train.precision
+    keras.config.set_dtype_policy(precision if precision.startswith("mixed_") else "float32")
     try:
         model = build_model(recipe.model, source_vocabulary_size, target_vocabulary_size)
     finally:
