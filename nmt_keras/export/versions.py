@@ -43,7 +43,8 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
         for each in new:
             each.chmod(FOLDER_MODE)
         _remove_leftovers(model_folder)
-        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder))
+        # since Python 3.12, mkdtemp returns an absolute path, but the version is returned below the given folder
+        partial = model_folder / Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder)).name
         try:
             write(partial)
             for path in (partial, *partial.rglob("*")):

@@ -5,6 +5,7 @@ import os
 import resource
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -12,6 +13,7 @@ from tiny import TINY_RECIPE, make_versions, save_little
 
 from nmt_keras.config import ExportConfig, MicroBatchingConfig
 from nmt_keras.export import CONTRACT, export, load_exported, prune, read_manifest, versions
+from nmt_keras.export.versions import publish
 from nmt_keras.files import ABANDONED_AFTER
 
 
@@ -90,6 +92,11 @@ def test_a_version_that_appears_meanwhile_is_not_overwritten(translator, folder,
     monkeypatch.setattr(os, "rename", be_late)
     assert export(translator, folder).name == "2"
     assert (folder / "1" / "saved_model.pb").read_text() == "1"
+
+
+def test_a_version_is_named_below_the_given_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert publish(Path("models"), lambda folder: None) == Path("models/1")
 
 
 def test_the_next_number_follows_the_largest_one(translator, folder):
