@@ -2,6 +2,7 @@
 
 import unicodedata
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -81,10 +82,17 @@ def test_accents_are_dropped_in_scripts_where_they_are_accents(text, plain):
     assert without_accents(text) == plain
 
 
+@cache
+def tokenizers_of(placeholders):
+    """Returns the tokenizers of both sides."""
+    return tuple(
+        fit_tokenizer(TokenizerConfig("subword", 330), side, placeholders) for side in zip(*PAIRS, strict=True)
+    )
+
+
 def batches_of(share, seed=1, limit=40, report=lambda _: None, alignments=None):
-    tokenizers = [fit_tokenizer(TokenizerConfig("subword", 330), side, share > 0) for side in zip(*PAIRS, strict=True)]
     config = TrainConfig(batch_size=16, length_buckets=2, augmentation=share, seed=seed, max_tokens=limit)
-    return batch_pairs(PAIRS * 20, tuple(tokenizers), config, report, alignments)
+    return batch_pairs(PAIRS * 20, tokenizers_of(share > 0), config, report, alignments)
 
 
 def test_variations_are_a_pure_function_of_seed_epoch_and_pair():

@@ -91,7 +91,7 @@ def test_both_directions_share_the_parts_and_their_key(files, split, tmp_path, m
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """A folder of files whose text counts as the Spanish-English corpus. The expected sha256 is replaced."""
-    text = "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()).encode()
+    text = "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()[:1000]).encode()
     monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text).hexdigest())
     (tmp_path / "mine.txt").write_bytes(text)
     with zipfile.ZipFile(tmp_path / "mine.zip", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -282,10 +282,10 @@ def test_every_pair_is_seen_exactly_once_in_an_epoch(numbers, pool_size, batch_t
 
 def test_training_can_resume_at_any_position(numbers):
     batches = batches_of(numbers)
-    whole = epoch_of(batches, 2)
+    whole, following = epoch_of(batches, 2), epoch_of(batches, 3)
     for number, (position, _) in enumerate(whole):
         for (place, batch), (wanted_place, wanted) in zip(
-            islice(batches.iterate(position), 3), [*whole, *epoch_of(batches, 3)][number:], strict=False
+            islice(batches.iterate(position), 3), [*whole, *following][number:], strict=False
         ):
             assert place == wanted_place
             np.testing.assert_array_equal(batch.source, wanted.source)

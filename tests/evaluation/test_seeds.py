@@ -121,6 +121,7 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
 
 
+@pytest.mark.long
 def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):
     greedy = translator.with_search(replace(translator.search, beam_size=1))
     found, texts = run_figures(greedy, pairs[:9])
@@ -133,6 +134,7 @@ def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):
     assert (found["test_pairs"], found["alignment"]) == (9, None)
 
 
+@pytest.mark.long
 def test_gold_alignments_are_read_from_three_columns(translator, tmp_path):
     source, target = "Ana lee .", "Ana reads ."
     ((*tokens, weights),) = translator.align([source], [target])

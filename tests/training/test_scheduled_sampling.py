@@ -72,6 +72,7 @@ def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_graph_that_does_not_know_the_lengths_gives_the_same_logits(model):
     ids, half = tf.TensorSpec([None, None], tf.int32), tf.constant(0.5)
     graph = tf.function(
@@ -149,6 +150,7 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
         assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
 
 
+@pytest.mark.parametrize("model", ["attend, then update"], indirect=True)
 def test_without_a_randomness_scheduled_sampling_draws_from_keras_s_generator(model):
     def sampled(seed):
         keras.utils.set_random_seed(seed)

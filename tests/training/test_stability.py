@@ -18,8 +18,7 @@ def spoilt(factor, *steps):
     return lambda run: {step: lambda value=value: run.model.factor.assign(value) for step, value in after.items()}
 
 
-@pytest.mark.parametrize("factor", [math.nan, math.inf])
-@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize(("factor", "xla"), [(math.nan, False), (math.inf, True)])
 def test_an_update_that_is_not_finite_changes_nothing_but_its_count(batches, factor, xla):
     model = Fragile()
     updater = Updater(model, config(xla=xla))

@@ -239,6 +239,7 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
     assert rates[-1] <= 2.5 * TICK / LIMIT * settings.learning_rate
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("busy", "last"), [("never", 70), ("comes", 115)])
 def test_a_run_of_minutes_that_is_killed_ends_with_the_same_weights(batches, tmp_path, clock, busy, last):
     """The time of the second compilation does not count."""
