@@ -13,7 +13,7 @@ from nmt_keras_serve.lines import CUT, STANDARD_INPUT, STDIN, open_text, tell_li
 import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
-from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, parse_table, table_name
+from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, table_format
 from nmt_keras.files import to_json
 
 PAIRS_AT_ONCE = 1024
@@ -39,8 +39,7 @@ class Pairs(Columns):
         """
         name = STDIN if self.file == STANDARD_INPUT else self.file
         with open_text(self.file) as stream:
-            form = table_name(stream, self.file)
-            if not (is_csv(form) or is_json(form) or self.has_names):
+            if table_format(self.file, stream) == "tsv" and not self.has_names:
                 yield from self._lines(text_blocks(stream, name, report), name, report)
                 return
             pairs = self._table(stream, name, report)

@@ -10,9 +10,10 @@ depends on the bucket.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple, Protocol, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -80,6 +81,22 @@ def iterate_pools(
                 yield Position(epoch, number, batch), pool[batch]
             first_batch = 0
         epoch, first_pool, first_batch = epoch + 1, 0, 0
+
+
+def prefetched(items: Iterator[Item], ahead: int = 8) -> Iterator[Item]:
+    """Yields the items in order. A thread computes up to ``ahead`` items in advance.
+
+    An error of ``items`` is raised after the items that precede it. The thread ends with the returned iterator.
+    """
+    end: Any = object()
+    worker = ThreadPoolExecutor(max_workers=1)
+    waiting = deque(worker.submit(next, items, end) for _ in range(ahead))
+    try:
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(worker.submit(next, items, end))
+            yield item
+    finally:
+        worker.shutdown(cancel_futures=True)
 
 
 def rows_by_bucket(buckets: Sequence[Bucket], batch_size: int, batch_tokens: int | None) -> dict[Bucket, int]:
@@ -194,10 +211,6 @@ class Batches:
 
     def __len__(self) -> int:
         """Number of batches of the first epoch. Other epochs may differ if the number of rows depends on the bucket."""
-        return self._length
-
-    @cached_property
-    def _length(self) -> int:
         return len(self.order(0))
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[list[np.ndarray]]:
@@ -235,16 +248,18 @@ class Batches:
         """Yields the batches of an epoch."""
         return map(self.batch, self.order(epoch))
 
-    def batch(self, rows: np.ndarray) -> Batch:
-        """Returns the batch of ``rows``. Its bucket is the largest one among the rows' buckets."""
-        return self.filled(rows, self._bucket(rows))
-
     def masked(self, bucket: Bucket) -> Batch:
         """Returns a batch of masked rows."""
-        return self.filled(np.zeros([0], np.int64), bucket)
+        return self.batch(np.zeros([0], np.int64), bucket)
 
-    def filled(self, rows: np.ndarray, bucket: Bucket) -> Batch:
-        """Returns a batch of ``rows`` with the lengths of ``bucket``, filled up with masked rows."""
+    def batch(self, rows: np.ndarray, bucket: Bucket | None = None) -> Batch:
+        """Returns a batch of ``rows``, filled up with masked rows.
+
+        Args:
+            rows: Indices of the pairs.
+            bucket: Lengths of the batch. Default: the largest one among the rows' buckets.
+        """
+        bucket = bucket or self._bucket(rows)
         size = self.rows[bucket]
         source = np.full((size, bucket.source), PAD, np.int32)
         target = np.full((size, bucket.target), PAD, np.int32)

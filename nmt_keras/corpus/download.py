@@ -7,7 +7,6 @@ import io
 import threading
 import zipfile
 from concurrent.futures import Future
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -37,7 +36,7 @@ class CorpusUnavailable(OSError):
 
 def fetch_corpus(
     url: str,
-    folder: str | PathLike[str],
+    folder: str | Path,
     sha256: str,
     *,
     accept_other_version: bool = False,

@@ -92,22 +92,18 @@ def batch_pairs(
 
 def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
     """Returns the segmenter of one side, or ``None`` if its segmentation is fixed."""
-    if config.segmentation_alpha is None or not isinstance(tokenizer, SubwordTokenizer):
-        return None
-    if tokenizer.config.kind != "subword":
-        return None
-    return Segmenter(tokenizer, config.segmentation_alpha, config.segmentations)
+    alpha = config.segmentation_alpha
+    if alpha is not None and isinstance(tokenizer, SubwordTokenizer) and tokenizer.config.kind == "subword":
+        return Segmenter(tokenizer, alpha, config.segmentations)
+    return None
 
 
 def _links(pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], codec: Codec) -> list[np.ndarray]:
     """Returns the links between tokens for each pair whose index is in ``kept``."""
-    links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
-    found = []
-    for begin in range(0, len(kept), LINES_AT_ONCE):
-        chunk = [pairs[row] for row in kept[begin : begin + LINES_AT_ONCE]]
-        words = map(_words, codec.encode_pairs(*(tf.constant(list(side)) for side in zip(*chunk, strict=True))))
-        found += [token_links(*one) for one in zip(links[begin : begin + LINES_AT_ONCE], *words, strict=True)]
-    return found
+    links = (from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept)
+    chunks = _encoded(codec, [pairs[row] for row in kept])
+    words = (sides for chunk in chunks for sides in zip(*map(_words, chunk), strict=True))
+    return [token_links(links_, *sides) for links_, sides in zip(links, words, strict=True)]
 
 
 def _words(tokens: Tokens) -> Iterator[list[int]]:
@@ -127,11 +123,16 @@ def encode_pairs(codec: Codec, pairs: Sequence[Pair]) -> tuple[TokenLists, Token
     """
     sides: tuple[list[TokenLists], list[TokenLists]] = ([], [])
     truncated = [np.zeros([0], bool)]
-    for begin in range(0, len(pairs), LINES_AT_ONCE):
-        chunk = pairs[begin : begin + LINES_AT_ONCE]
-        encoded = codec.encode_pairs(*(tf.constant(list(side)) for side in zip(*chunk, strict=True)))
+    for encoded in _encoded(codec, pairs):
         truncated.append((encoded[0].truncated | encoded[1].truncated).numpy())
         for side, tokens in zip(sides, encoded, strict=True):
             ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
             side.append(TokenLists(ids[np.arange(ids.shape[1]) < lengths[:, np.newaxis]], lengths))
     return TokenLists.joined(sides[0]), TokenLists.joined(sides[1]), np.concatenate(truncated)
+
+
+def _encoded(codec: Codec, pairs: Sequence[Pair]) -> Iterator[tuple[Tokens, Tokens]]:
+    """Yields the encoded sides of the pairs in blocks."""
+    for begin in range(0, len(pairs), LINES_AT_ONCE):
+        source, target = zip(*pairs[begin : begin + LINES_AT_ONCE], strict=True)
+        yield codec.encode_pairs(tf.constant(source), tf.constant(target))

@@ -80,8 +80,8 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
 
 
 def _downloaded(options: CorpusOptions, folder: Path) -> str:
-    accepts = options.accept_other_version
-    return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, accept_other_version=accepts))
+    url, sha256, accepts = SPANISH_ENGLISH_URL, SPANISH_ENGLISH_SHA256, options.accept_other_version
+    return str(fetch_corpus(url, folder, sha256, accept_other_version=accepts))
 
 
 def _read(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 
 from nmt_keras_serve.lines import TEXT_SUFFIXES
@@ -54,9 +53,12 @@ class CorpusOptions(Columns):
         parallel = len(self.corpus or self.valid) > 1 and not self.tables
         self.require_readable((self.corpus or self.valid) if parallel else ())
         super().__post_init__()
-        hint = "For several tables, pass --tables."
         require(
-            len(self.corpus) <= 2 or self.tables, "--corpus", "one file, or two: source and target", self.corpus, hint
+            len(self.corpus) <= 2 or self.tables,
+            "--corpus",
+            "one file, or two: source and target",
+            self.corpus,
+            "For several tables, pass --tables.",
         )
         for name, files in (("--valid", self.valid), ("--test", self.test)):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
@@ -65,12 +67,13 @@ class CorpusOptions(Columns):
         require(bool(self.valid) or not self.test, "--test", "to be used with --valid", self.test)
         if self.prepared is not None:
             require(bool(self.valid), "--prepared", "to be used with --valid", self.prepared)
-            hint = "Evaluate on the test pairs with nmt evaluate --pairs."
-            require(not self.test, "--test", "none with --prepared", self.test, hint)
-            require(not self.corpus, "--corpus", "none with --prepared", self.corpus)
-            require(self.alignments is None, "--alignments", "none with --prepared", self.alignments)
-            hint = "Pass --reverse to nmt prepare."
-            require(not self.reverse, "--reverse", "none with --prepared", self.reverse, hint)
+            for name, given, hint in (
+                ("--test", self.test, "Evaluate on the test pairs with nmt evaluate --pairs."),
+                ("--corpus", self.corpus, ""),
+                ("--alignments", self.alignments, ""),
+                ("--reverse", self.reverse, "Pass --reverse to nmt prepare."),
+            ):
+                require(not given, name, "none with --prepared", given, hint)
         for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
             if code is not None:
                 standard_tag(code, name)
@@ -105,7 +108,7 @@ class CorpusOptions(Columns):
         return self.corpus in ((), (SAMPLE_NAME,)) or is_spanish_english(self.corpus[0])
 
 
-def corpus_name(path: str | PathLike[str]) -> str:
+def corpus_name(path: str | Path) -> str:
     """Returns the name of a corpus file without suffixes such as .tsv.gz, in characters that are allowed in a URL.
 
     Raises:

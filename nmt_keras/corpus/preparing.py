@@ -9,12 +9,10 @@ words (word tokenizers). ``pipelines.preparing`` writes the same shards on many 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
-from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,27 +28,27 @@ from nmt_keras.corpus.shards import (
     SPILLED,
     EncodedPair,
     PreparedCorpus,
-    ShardReport,
+    complete,
     remove_leftovers,
     require_new,
     shard_name,
-    write_record,
     write_shard,
 )
 from nmt_keras.files import sole_writer, writing
 from nmt_keras.text import Codec, Tokenizer, fit_tokenizer
+from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
 MIN_SHARDS = 16  # an epoch shuffles by permuting the shards, so it needs several
 MAX_SHARDS = 512  # all are open at once while pairs are encoded
-Place = str | PathLike[str]
+Place = str | Path
 
 
 def prepare(
     files: Sequence[Place | tuple[Place, Place]],
-    folder: str | PathLike[str],
+    folder: str | Path,
     source: TokenizerConfig,
     target: TokenizerConfig,
     filters: FilterConfig,
@@ -144,50 +142,13 @@ def prepare(
     return prepared
 
 
-def complete(
-    folder: str,
-    names: str,
-    first: Pair,
-    written: Sequence[ShardReport],
-    found: ReadReport,
-    left_out: Mapping[Rejection, int],
-    filters: FilterConfig,
-) -> None:
-    """Writes ``prepared.json``, which makes a folder of shards a prepared corpus.
-
-    Args:
-        folder: Folder, on any file system that TensorFlow can write.
-        names: Names of the files that were read, for errors.
-        first: The first pair, which shows the direction of the corpus.
-        written: Reports of the shards.
-        found: Counts of the lines.
-        left_out: Number of skipped pairs by reason.
-        filters: Filters that were applied.
-
-    Raises:
-        OSError: the folder cannot be written.
-        ValueError: no pair is left.
-    """
-    rejected = {str(reason): left_out.get(reason, 0) for reason in Rejection}
-    if not any(shard.pairs for shard in written):
-        counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
-        raise ValueError(
-            f"filters: expected at least one pair of {names} that passes, received none: {counts}. Loosen the filters."
-        )
-    rejected["malformed lines"] = found.malformed
-    facts = {"filters": dataclasses.asdict(filters), "first": first._asdict()}
-    write_record(folder, written, found.lines, rejected, facts)
-    remove_leftovers(folder, [shard.file for shard in written])
-
-
 def encoded(
     pairs: Iterable[Pair], codec: Codec, filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
     """Yields the pairs that pass the filters, as token ids. Counts skipped pairs by reason in ``left_out``."""
-    remaining = iter(pairs)
-    while chunk := list(islice(remaining, PAIRS_AT_ONCE)):
-        reasons = [reject_text(pair, filters) for pair in chunk]
-        kept = [pair for pair, reason in zip(chunk, reasons, strict=True) if reason is None]
+    for block in in_blocks(pairs, PAIRS_AT_ONCE):
+        reasons = [reject_text(pair, filters) for pair in block]
+        kept = [pair for pair, reason in zip(block, reasons, strict=True) if reason is None]
         left_out.update(filter(None, reasons))
         source, target, truncated = encode_pairs(codec, kept)
         for row, pair in enumerate(kept):

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import chain, islice, repeat, zip_longest
-from os import PathLike
-from pathlib import PurePath
-from typing import NamedTuple, TypeGuard
+from pathlib import Path, PurePath
+from typing import Literal, NamedTuple, TypeGuard
 
 from nmt_keras_serve.lines import INVISIBLE, byte_blocks, open_text
 
@@ -120,7 +119,7 @@ class Corpus(NamedTuple):
 
 
 def read_pairs(
-    path: str | PathLike[str], *, source_column: int | str, target_column: int | str, max_malformed: float = 0.01
+    path: str | Path, *, source_column: int | str, target_column: int | str, max_malformed: float = 0.01
 ) -> Corpus:
     """Reads pairs from a table. Other columns are ignored.
 
@@ -142,9 +141,7 @@ def read_pairs(
     return collect(stream_pairs(path, columns), str(path), max_malformed)
 
 
-def read_parallel(
-    source_path: str | PathLike[str], target_path: str | PathLike[str], *, max_malformed: float = 0.01
-) -> Corpus:
+def read_parallel(source_path: str | Path, target_path: str | Path, *, max_malformed: float = 0.01) -> Corpus:
     """Reads pairs from two files whose lines correspond; see ``read_pairs``.
 
     Raises:
@@ -152,19 +149,16 @@ def read_parallel(
         ValueError: as in ``read_pairs``, or one file has more lines than the other. Blank lines at the end do not
             count.
     """
-    found = stream_parallel(source_path, target_path)
-    return collect(found, f"{source_path} and {target_path}", max_malformed)
+    return collect(stream_parallel(source_path, target_path), f"{source_path} and {target_path}", max_malformed)
 
 
-def stream_pairs(path: str | PathLike[str], columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
+def stream_pairs(path: str | Path, columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
     """Yields the layout of a table, each pair and each malformed line; see ``read_pairs``."""
     with open_text(path) as stream:
         yield from parse_table(stream, path, columns)
 
 
-def parse_table(
-    stream: io.BufferedIOBase, path: str | PathLike[str], columns: Columns
-) -> Iterator[Pair | FaultyLine | Layout]:
+def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
     """Yields the layout, each pair and each malformed line of an opened table.
 
     ``path`` is used only as the file's name in malformed lines and errors, and for its suffix.
@@ -185,9 +179,7 @@ def parse_table(
         yield _pair(*sides, str(path), str(path), number)
 
 
-def table_rows(
-    stream: io.BufferedIOBase, path: str | PathLike[str], keys: list[str]
-) -> Iterator[tuple[int, list[str] | Fault]]:
+def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
     """Yields the number of each line of a table, and its columns or its fault.
 
     Args:
@@ -196,29 +188,22 @@ def table_rows(
         keys: Receives the names of the columns if lines are JSON objects.
     """
     lines = ((number, line) for number, (line,) in _rows([path], stream))
-    name = table_name(stream, path)
-    if is_csv(name):
+    form = table_format(path, stream)
+    if form == "csv":
         yield from _csv_rows(lines)
         return
-    parse = partial(_json_columns, keys) if is_json(name) else partial(str.split, sep="\t")
+    parse = partial(_json_columns, keys) if form == "json" else partial(str.split, sep="\t")
     for number, line in lines:
         text = _decode(line)
         yield number, text if isinstance(text, Fault) else parse(text)
 
 
-def table_name(stream: io.BufferedIOBase, path: str | PathLike[str]) -> str:
-    """Returns the name that determines the format of an opened table: of the file, and of its member if it is a zip."""
-    return f"{PurePath(path).name} {PurePath(str(getattr(stream, 'name', ''))).name}"
-
-
-def is_csv(path: str) -> bool:
-    """Returns ``True`` if the name of a table is that of CSV."""
-    return ".csv" in PurePath(path).name.lower()
-
-
-def is_json(path: str) -> bool:
-    """Returns ``True`` if the name of a table is that of JSON lines."""
-    return re.search(r"\.(json|ndjson)", PurePath(path).name.lower()) is not None
+def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> Literal["csv", "json", "tsv"]:
+    """Returns the format of a table by the suffix of its file, and of its member if ``stream`` is from a zip."""
+    names = " ".join(PurePath(name).name.lower() for name in (path, str(getattr(stream, "name", ""))))
+    if ".csv" in names:
+        return "csv"
+    return "json" if re.search(r"\.(json|ndjson)", names) else "tsv"
 
 
 def _json_columns(keys: list[str], line: str) -> list[str] | Fault:
@@ -295,7 +280,7 @@ def _cells(row: list[str]) -> list[str] | Fault:
     return [re.sub(r"\r?\n", " ", cell) for cell in row]
 
 
-def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLike[str]) -> Iterator[Pair | FaultyLine]:
+def stream_parallel(source_path: str | Path, target_path: str | Path) -> Iterator[Pair | FaultyLine]:
     """Yields each pair and each malformed line of two files; see ``read_parallel``."""
     paths = str(source_path), str(target_path)
     with ExitStack() as opened:
@@ -317,10 +302,9 @@ def _pair(
     source: str | Fault, target: str | Fault, source_path: str, target_path: str, number: int
 ) -> Pair | FaultyLine:
     """Returns the pair, or the first fault, of line ``number`` of the files of the two sides."""
-    if fault := _fault(source):
-        return FaultyLine(source_path, number, fault)
-    if fault := _fault(target):
-        return FaultyLine(target_path, number, fault)
+    for path, sentence in ((source_path, source), (target_path, target)):
+        if fault := _fault(sentence):
+            return FaultyLine(path, number, fault)
     return Pair(source, target)
 
 
@@ -332,7 +316,7 @@ def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> N
         paths: The two files.
     """
     sides = zip(paths, zip(*tabs, strict=True), strict=False)
-    if len(tabs) > 1 and all(is_csv(path) or is_json(path) or all(side) for path, side in sides):
+    if len(tabs) > 1 and all(table_format(path) != "tsv" or all(side) for path, side in sides):
         raise ValueError(
             f"paths: expected a source and a target file, received two tables: {paths[0]} and {paths[1]}. To use the "
             "pairs of both, pass --tables (nmt train), or pass tables as FILE (nmt prepare)."
@@ -387,7 +371,7 @@ def _fault(sentence: str | Fault) -> Fault | None:
     return Fault.TOO_LONG if len(sentence) > MAX_CHARACTERS else None
 
 
-def _rows(names: Sequence[str | PathLike[str]], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+def _rows(names: Sequence[str | Path], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
     """Reads files in parallel. Yields each line number with the lines of all files at that number.
 
     The line of a file that has ended is ``None``. Blank lines at the end of the files are omitted.

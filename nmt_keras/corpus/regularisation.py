@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from nmt_keras.config import PAD
 from nmt_keras.corpus.augmentation import Augmentation
-from nmt_keras.corpus.batches import Batch, Batches, Position, iterate_pools
-from nmt_keras.corpus.prefetching import prefetched
+from nmt_keras.corpus.batches import Batch, Batches, Position, iterate_pools, prefetched
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.text import Codec, SubwordTokenizer, Tokens
 
@@ -70,7 +69,7 @@ class SampledBatches:
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. A thread draws ahead."""
         places = iterate_pools(self.batches.pools, position)
-        return prefetched(((place, self._drawn(place.epoch, rows)) for place, rows in places), ahead=8)
+        return prefetched((place, self._drawn(place.epoch, rows)) for place, rows in places)
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batch:
         batch = self.batches.batch(rows)

@@ -15,7 +15,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
 from nmt_keras.files import make_folder, replacing
 
-Place = str | PathLike[str]
+Place = str | Path
 EDGE, UNKNOWN = "<s>", "<unk>"
 """EDGE stands before the first word and after the last word of a sentence. UNKNOWN replaces words outside the
 vocabulary."""

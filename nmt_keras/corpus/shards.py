@@ -12,6 +12,7 @@ of the corpus. It does not depend on the order of the input or on the number of 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -20,7 +21,6 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras import files
-from nmt_keras.config import END
+from nmt_keras.config import END, FilterConfig
 from nmt_keras.corpus.batches import (
     Batch,
     Batches,
@@ -37,10 +37,11 @@ from nmt_keras.corpus.batches import (
     TokenLists,
     choose_buckets,
     iterate_pools,
+    prefetched,
     rows_by_bucket,
 )
-from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.corpus.reading import Pair
+from nmt_keras.corpus.filtering import Rejection
+from nmt_keras.corpus.reading import Pair, ReadReport
 from nmt_keras.files import read_json, require_format, sync, sync_folder, unwritable, writing
 
 RECORD_FILE = "prepared.json"
@@ -189,33 +190,50 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
     return source, target
 
 
-def write_record(
-    folder: str, shards: Sequence[ShardReport], lines: int, rejected: Mapping[str, int], facts: Mapping[str, Any]
+def complete(
+    folder: str,
+    names: str,
+    first: Pair,
+    written: Sequence[ShardReport],
+    found: ReadReport,
+    left_out: Mapping[Rejection, int],
+    filters: FilterConfig,
 ) -> None:
     """Writes ``prepared.json``, which makes a folder of shards a prepared corpus.
 
     Args:
-        folder: The folder.
-        shards: Reports of the written shards.
-        lines: Number of lines read.
-        rejected: Number of skipped pairs by reason, without duplicates.
-        facts: More fields of the record, such as the filters.
+        folder: Folder, on any file system that TensorFlow can write.
+        names: Names of the files that were read, for errors.
+        first: The first pair, which shows the direction of the corpus.
+        written: Reports of the shards.
+        found: Counts of the lines.
+        left_out: Number of skipped pairs by reason.
+        filters: Filters that were applied.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the folder cannot be written.
+        ValueError: no pair is left.
     """
+    rejected = {str(reason): left_out.get(reason, 0) for reason in Rejection}
+    if not any(shard.pairs for shard in written):
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
+        raise ValueError(
+            f"filters: expected at least one pair of {names} that passes, received none: {counts}. Loosen the filters."
+        )
+    rejected["malformed lines"] = found.malformed
     lengths: Counter[tuple[int, int]] = Counter()
-    for shard in shards:
+    for shard in written:
         for source, target, count in shard.lengths:
             lengths[source, target] += count
     record = {
         "format": FORMAT,
-        "lines": lines,
-        "pairs": sum(shard.pairs for shard in shards),
-        "left_out": {**rejected, "duplicate pairs": sum(shard.duplicates for shard in shards)},
-        **facts,
+        "lines": found.lines,
+        "pairs": sum(shard.pairs for shard in written),
+        "left_out": {**rejected, "duplicate pairs": sum(shard.duplicates for shard in written)},
+        "filters": dataclasses.asdict(filters),
+        "first": first._asdict(),
         "vocabularies": {side: _checksums(folder, side) for side in SIDES},
-        "shards": [{"file": shard.file, "pairs": shard.pairs} for shard in sorted(shards)],
+        "shards": [{"file": shard.file, "pairs": shard.pairs} for shard in sorted(written)],
         "lengths": _histogram(lengths),
     }
     path = os.path.join(folder, RECORD_FILE)
@@ -226,6 +244,7 @@ def write_record(
             sync([Path(folder)])
     with replacing(path) as partial, tf.io.gfile.GFile(partial, "w") as file:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    remove_leftovers(folder, [shard.file for shard in written])
 
 
 def _checksums(folder: str, side: str) -> Any:
@@ -244,7 +263,7 @@ class PreparedCorpus:
         ValueError: the record has another format, or a shard is missing.
     """
 
-    def __init__(self, folder: str | PathLike[str]):
+    def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         path = self.folder / RECORD_FILE
         if not path.exists():
@@ -277,10 +296,6 @@ class PreparedCorpus:
         """Returns the number of skipped pairs by reason, for a message."""
         counts = [f"{count:,} {reason}" for reason, count in self.record["left_out"].items() if count]
         return ", ".join(counts) or "none"
-
-    def read(self, shard: int) -> tuple[TokenLists, TokenLists]:
-        """Returns the two sides of a shard, in the order of the file. Raises ValueError if the file is damaged."""
-        return read_shard(self.files[shard])
 
 
 class ShardedBatches:
@@ -341,7 +356,7 @@ class ShardedBatches:
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. A thread reads a few batches ahead."""
         places = iterate_pools(self._cut_pools, position)
-        return prefetched(((place, pool.batch(rows)) for place, (pool, rows) in places), ahead=8)
+        return prefetched((place, pool.batch(rows)) for place, (pool, rows) in places)
 
     def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
         """Yields the batches of each pool of an epoch, from pool number ``begin``.
@@ -364,7 +379,7 @@ class ShardedBatches:
             for place in np.flatnonzero(touched).tolist():
                 shard, start = shards[place], bounds[place]
                 if shard not in held:
-                    held = {shard: self.corpus.read(shard)}
+                    held = {shard: read_shard(self.corpus.files[shard])}
                 rows = np.random.default_rng([self.seed, epoch, 1, shard]).permutation(len(held[shard][0]))
                 rows = rows[max(0, first - start) : last - start]
                 parts.append((held[shard][0].take(rows), held[shard][1].take(rows)))

@@ -173,12 +173,12 @@ def _over_seeds(
         draws: [samples, sentences] int. Number of times that each sentence is drawn.
         baselines: Baseline of each system, or ``None``.
     """
-    values: dict[str, list[float]] = {}  # of the runs of each system
-    sums: dict[str, list[np.ndarray]] = {}  # [sentences, statistics] of each run
-    for name, runs in systems.items():
-        # private, but sacreBLEU's own significance tests also use these statistics of sentences
-        sums[name] = [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
-        values[name] = [_of_statistics(metric, each.sum(axis=0)) for each in sums[name]]
+    # private, but sacreBLEU's own significance tests also use these statistics of sentences
+    statistics = metric._extract_corpus_statistics
+    sums = {  # [sentences, statistics] of each run
+        name: [np.array(statistics(list(run), [list(references)])) for run in runs] for name, runs in systems.items()
+    }
+    values = {name: [_of_statistics(metric, each.sum(axis=0)) for each in runs] for name, runs in sums.items()}
     if min(map(len, systems.values())) >= FEWEST_RUNS:
         return _of_runs(values, baselines)
     random = np.random.default_rng(_SEED)

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import FEWEST_RUNS, Estimate, all_baselines, compare_runs
@@ -63,16 +61,12 @@ def run_figures(
     estimates = compare_runs({"run": [texts]}, references, language, tokenizer=tokenizer)
     loss = cross_entropy(translator, pairs)
     error = gold_error(translator, gold) if gold else None
-
-    def interval(metric: str) -> list[float]:
-        found = getattr(estimates, metric)["run"]
-        return [round(found.low, 2), round(found.high, 2)]
-
+    bleu, chrf = estimates.bleu["run"], estimates.chrf["run"]
     figures = {
         "bleu": round(report.bleu, 2),
-        "bleu_interval": interval("bleu"),
+        "bleu_interval": [round(bleu.low, 2), round(bleu.high, 2)],
         "chrf": round(report.chrf, 2),
-        "chrf_interval": interval("chrf"),
+        "chrf_interval": [round(chrf.low, 2), round(chrf.high, 2)],
         "exact": round(report.exact, 2),
         "unknown": round(report.unknown, 2),
         "loss": round(loss, 4),
@@ -81,7 +75,7 @@ def run_figures(
         "signature": report.signature,
         "chrf_signature": report.chrf_signature,
         "search": str(translator.search),
-        "parameters": sum(int(np.prod(variable.shape)) for variable in translator.model.variables),
+        "parameters": sum(math.prod(variable.shape) for variable in translator.model.variables),
         "test_pairs": len(pairs),
     }
     return RunResult(figures, texts)

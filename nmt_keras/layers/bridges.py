@@ -92,10 +92,9 @@ class DenseBridge(Bridge):
         if self.source is None:
             top = encoding_shape.states[-1] if encoding_shape.states else LayerStates(None, None)
             self.source = "backward" if top.backward else "forward" if top.forward else "mean"
-        if self.source == "mean":
-            self.dense.build((None, encoding_shape.values[-1]))
-        else:
-            self.dense.build((None, sum(shape[-1] for shape in last_states(encoding_shape.states, self.source))))
+        is_mean = self.source == "mean"
+        shapes = [encoding_shape.values] if is_mean else last_states(encoding_shape.states, self.source)
+        self.dense.build((None, sum(shape[-1] for shape in shapes)))
 
     def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
         """Returns tanh(W_s · x + b_s), split among the cells."""

@@ -47,6 +47,9 @@ class Cell(BaseLayer):
     kernel: keras.Variable | None = None
     """W, [I, projections · U]; None for a cell without input."""
 
+    recurrent: keras.Variable | None = None
+    """U, [U, projections · U] unless the subclass states another shape. ``build`` keeps a matrix that is set."""
+
     def __init__(self, units: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units = units
@@ -64,6 +67,12 @@ class Cell(BaseLayer):
         if context_shape is not None:
             self.context_kernel = self.add_weight((context_shape[-1], columns), "glorot_uniform", name="context_kernel")
         self.bias = self.add_weight((columns,), self.initial_bias, role="bias", name="bias")
+        self.build_recurrent(columns)
+
+    def build_recurrent(self, columns: int) -> None:
+        """Creates the weights of the products with the state. ``columns`` is projections · U."""
+        if self.recurrent is None:
+            self.recurrent = self.add_weight((self.units, columns), "orthogonal", role="recurrent", name="recurrent")
 
     def call(self, x: tf.Tensor, state: CellState, context: tf.Tensor | None = None) -> CellState:
         """Returns s_t.
@@ -121,13 +130,6 @@ class TanhCell(Cell):
     """
 
     projections = 1
-    recurrent: keras.Variable | None = None
-
-    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
-        """Creates the weights; see :class:`Cell`."""
-        super().build(x_shape, context_shape)
-        if self.recurrent is None:
-            self.recurrent = self.add_weight((self.units, self.units), "orthogonal", role="recurrent", name="recurrent")
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
@@ -150,14 +152,11 @@ class GRUCell(Cell):
 
     projections = 3  # z, r, proposal
 
-    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
-        """Creates the weights; see :class:`Cell`."""
-        super().build(x_shape, context_shape)
-        shape = (self.units, 2 * self.units)  # U_z, U_r
+    def build_recurrent(self, columns: int) -> None:
+        """Creates U_z and U_r as one matrix [U, 2U], and U."""
+        shape = (self.units, 2 * self.units)
         self.gates_recurrent = self.add_weight(shape, "orthogonal", role="recurrent", name="gates_recurrent")
-        self.recurrent = self.add_weight(
-            (self.units, self.units), "orthogonal", role="recurrent", name="recurrent"
-        )  # U
+        super().build_recurrent(self.units)
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
@@ -186,13 +185,10 @@ class ResetAfterGRUCell(Cell):
 
     projections = 3  # z, r, proposal
 
-    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
-        """Creates the weights; see :class:`Cell`."""
-        super().build(x_shape, context_shape)
-        self.recurrent = self.add_weight(
-            (self.units, 3 * self.units), "orthogonal", role="recurrent", name="recurrent"
-        )  # U_z, U_r, U
-        self.recurrent_bias = self.add_weight((3 * self.units,), "zeros", role="bias", name="recurrent_bias")
+    def build_recurrent(self, columns: int) -> None:
+        """Creates U_z, U_r and U as one matrix, and their biases."""
+        super().build_recurrent(columns)
+        self.recurrent_bias = self.add_weight((columns,), "zeros", role="bias", name="recurrent_bias")
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
@@ -220,12 +216,9 @@ class LayerNormGRUCell(Cell):
 
     projections = 3  # z, r, proposal
 
-    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
-        """Creates the weights; see :class:`Cell`."""
-        super().build(x_shape, context_shape)
-        self.recurrent = self.add_weight(
-            (self.units, 3 * self.units), "orthogonal", role="recurrent", name="recurrent"
-        )  # U_z, U_r, U
+    def build_recurrent(self, columns: int) -> None:
+        """Creates U_z, U_r and U as one matrix, and the normalisations."""
+        super().build_recurrent(columns)
         self.gates_norm = layer_norm(2 * self.units, "gates_norm", self.dtype_policy)
         self.proposal_norm = layer_norm(self.units, "proposal_norm", self.dtype_policy)
         self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm", self.dtype_policy)
@@ -258,11 +251,6 @@ class LSTMCell(Cell):
 
     projections = 4  # i, f, proposal, o
     initial_bias = staticmethod(lambda shape, dtype=None: tf.repeat(tf.constant([0, 1, 0, 0], dtype), shape[0] // 4))
-
-    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
-        """Creates the weights; see :class:`Cell`."""
-        super().build(x_shape, context_shape)
-        self.recurrent = self.add_weight((self.units, 4 * self.units), "orthogonal", role="recurrent", name="recurrent")
 
     def advance(self, projected: tf.Tensor, state: LSTMState, dropout_mask: tf.Tensor | None = None) -> LSTMState:
         """Returns h_t and c_t."""

@@ -72,11 +72,9 @@ def run_cudnn(
 
 def _weights(cell: Cell) -> list[tf.Tensor]:
     """Returns a cell's weights in the order of Keras's layer."""
-    if isinstance(cell, ResetAfterGRUCell):
-        biases = [tf.convert_to_tensor(cell.bias), tf.convert_to_tensor(cell.recurrent_bias)]
-        return [tf.convert_to_tensor(cell.kernel), tf.convert_to_tensor(cell.recurrent), tf.stack(biases)]
-    assert isinstance(cell, LSTMCell)
-    return [tf.convert_to_tensor(weight) for weight in (cell.kernel, cell.recurrent, cell.bias)]
+    has_two = isinstance(cell, ResetAfterGRUCell)
+    bias = tf.stack([cell.bias.value, cell.recurrent_bias.value]) if has_two else cell.bias
+    return [tf.convert_to_tensor(weight) for weight in (cell.kernel, cell.recurrent, bias)]
 
 
 @functools.cache

@@ -36,8 +36,7 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
         mask: [B, T] bool. ``True`` at real tokens. Finite logits and labels of padding have no effect.
         smoothing: Float in [0, 1). Probability mass spread evenly over the vocabulary.
     """
-    flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
-    total, cross_entropy, hits = _token_losses(flat, tf.reshape(labels, [-1]), smoothing)
+    total, cross_entropy, hits = _token_losses(logits, labels, smoothing)
     real = tf.reshape(tf.cast(mask, tf.float32), [-1])
     return Loss(
         total=tf.reduce_sum(real * total),
@@ -62,8 +61,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Returns the loss of each token [B, T] for ids ``y_true`` [B, T] and logits ``y_pred`` [B, T, V]."""
         labels = tf.cast(y_true, tf.int32)
-        flat = tf.reshape(tf.cast(y_pred, tf.float32), [-1, y_pred.shape[-1]])
-        losses, *_ = _token_losses(flat, tf.reshape(labels, [-1]), self.label_smoothing)
+        losses, *_ = _token_losses(y_pred, labels, self.label_smoothing)
         return masked(tf.reshape(losses, tf.shape(labels)), tf.not_equal(labels, PAD))
 
     def get_config(self) -> dict[str, object]:
@@ -91,13 +89,19 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
 
 
 def _token_losses(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns three tensors [N] for logits [N, V]: the smoothed cross-entropy, -log p_label, and hits.
+    """Returns three tensors [B · T]: the smoothed cross-entropy, -log p_label, and hits.
 
     A hit is ``True`` if the label is the most probable token.
+
+    Args:
+        logits: [B, T, V] float.
+        labels: [B, T] int.
+        smoothing: See ``masked_cross_entropy``.
     """
-    label_logits = tf.gather(logits, labels, batch_dims=1)
-    normaliser = tf.reduce_logsumexp(logits, axis=-1)
+    flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
+    label_logits = tf.gather(flat, tf.reshape(labels, [-1]), batch_dims=1)
+    normaliser = tf.reduce_logsumexp(flat, axis=-1)
     cross_entropy = normaliser - label_logits
-    uniform = normaliser - tf.reduce_mean(logits, axis=-1)  # -1/V SUM_v log p_v
-    hits = label_logits >= tf.reduce_max(logits, axis=-1)
+    uniform = normaliser - tf.reduce_mean(flat, axis=-1)  # -1/V SUM_v log p_v
+    hits = label_logits >= tf.reduce_max(flat, axis=-1)
     return (1.0 - smoothing) * cross_entropy + smoothing * uniform, cross_entropy, hits

@@ -109,12 +109,11 @@ def _global_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
 
 
 def _predictive_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
-    attention = model.attention
     return PredictiveLocalAttention(
         score,
-        attention.window,
-        units=attention.units,
-        position_logit=attention.position_logit,
+        model.attention.window,
+        units=model.attention.units,
+        position_logit=model.attention.position_logit,
         initializer=model.initializer,
         name="attention",
     )
@@ -156,9 +155,13 @@ def _attention(config: ModelConfig) -> Attention:
 
 
 def _dense_bridge(config: ModelConfig) -> Bridge:
-    decoder, initializer = config.decoder, config.initializer
-    source = decoder.initial_state
-    return DenseBridge(decoder.units, source=source, layers=decoder.layers, initializer=initializer, name="bridge")
+    return DenseBridge(
+        config.decoder.units,
+        source=config.decoder.initial_state,
+        layers=config.decoder.layers,
+        initializer=config.initializer,
+        name="bridge",
+    )
 
 
 BRIDGES: dict[str, Callable[[ModelConfig], Bridge]] = {
@@ -199,20 +202,15 @@ def _recurrent_arguments(config: ModelConfig, common: Arguments) -> Arguments:
     }
 
 
-def _bahdanau_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
-    output_state = None if config.decoder.output == "state" else config.decoder.output_state
-    return Decoder(output_state=output_state, **_recurrent_arguments(config, common))
-
-
-def _luong_decoder(config: ModelConfig, common: Arguments) -> BaseDecoder:
-    decoder_class = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
-    return decoder_class(**_recurrent_arguments(config, common))
-
-
 DECODERS: dict[str, Callable[[ModelConfig, Arguments], BaseDecoder]] = {
-    "attend-then-update": _bahdanau_decoder,
+    "attend-then-update": lambda config, common: Decoder(
+        output_state=None if config.decoder.output == "state" else config.decoder.output_state,
+        **_recurrent_arguments(config, common),
+    ),
     "conditional": lambda config, common: ConditionalDecoder(**_recurrent_arguments(config, common)),
-    "update-then-attend": _luong_decoder,
+    "update-then-attend": lambda config, common: (
+        InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
+    )(**_recurrent_arguments(config, common)),
     "self-attention": lambda config, common: SelfAttentionDecoder(
         heads=config.decoder.heads, max_positions=config.decoder.max_positions, **common
     ),

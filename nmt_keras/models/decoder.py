@@ -81,9 +81,12 @@ class BaseDecoder(keras.Model):
         self.units, self.depth, self.output_layer = units, layers, output_layer
         self.dropout_rate, self.output_dropout_rate = dropout_rate, output_dropout_rate
         self.initializer = initializer
-        embeddings = initializer_of(initializer, "kernel", "uniform")
         self.embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_size, embeddings, dtype=self.dtype_policy.name, name="embedding"
+            vocabulary_size,
+            embedding_size,
+            initializer_of(initializer, "kernel", "uniform"),
+            dtype=self.dtype_policy.name,
+            name="embedding",
         )
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:

@@ -50,9 +50,12 @@ class BaseEncoder(keras.Model):
         require(units >= 1 and layers >= 1, "units, layers", "at least 1", (units, layers))
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.depth, self.dropout_rate, self.initializer = units, layers, dropout_rate, initializer
-        embeddings = initializer_of(initializer, "kernel", "uniform")
         self.embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_size, embeddings, dtype=self.dtype_policy.name, name="embedding"
+            vocabulary_size,
+            embedding_size,
+            initializer_of(initializer, "kernel", "uniform"),
+            dtype=self.dtype_policy.name,
+            name="embedding",
         )
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
@@ -184,9 +187,11 @@ class Encoder(BaseEncoder):
             for cell, size in zip(cells, sizes, strict=False):
                 cell.build((None, None, size))
         if self.word_projection:
-            shape = (self.embedding_size, self.annotation_size)
-            kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
-            self.word_kernel = self.add_weight(shape, kernel, name="word_kernel")
+            self.word_kernel = self.add_weight(
+                (self.embedding_size, self.annotation_size),
+                initializer_of(self.initializer, "kernel", "glorot_uniform"),
+                name="word_kernel",
+            )
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding; of an LSTM's states, the shape of h."""
@@ -287,8 +292,11 @@ class SelfAttentionEncoder(BaseEncoder):
         """Builds the embedding and the layers."""
         super().build(ids_shape)
         if self.embedding_size != self.units:
-            kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
-            self.input_kernel = self.add_weight((self.embedding_size, self.units), kernel, name="input_kernel")
+            self.input_kernel = self.add_weight(
+                (self.embedding_size, self.units),
+                initializer_of(self.initializer, "kernel", "glorot_uniform"),
+                name="input_kernel",
+            )
         for block in self.blocks:
             block.build()
         self.norm = layer_norm(self.units, "norm", self.dtype_policy)

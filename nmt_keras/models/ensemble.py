@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import Nest
-from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
-
-
-def average(steps: Sequence[StepFunction]) -> StepFunction:
-    """Returns a step function that averages the probabilities and alignments of ``steps``.
-
-    Its state and memory are tuples with one entry for each of ``steps``. Its logits are the logarithms of the mean
-    probabilities, float32.
-    """
-
-    def step(ids: tf.Tensor, states: tuple[Nest, ...], memories: tuple[Nest, ...]) -> Prediction:
-        each = [one(ids, state, memory) for one, state, memory in zip(steps, states, memories, strict=True)]
-        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one.logits, tf.float32)) for one in each])
-        return Prediction(
-            logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(each))),
-            alignment=tf.add_n([one.alignment for one in each]) / float(len(each)),
-            state=tuple(one.state for one in each),
-        )
-
-    return step
+from nmt_keras.models.predictor import Prediction
+from nmt_keras.models.seq2seq import Seq2Seq
 
 
 class Ensemble(tf.Module):
@@ -42,7 +25,7 @@ class Ensemble(tf.Module):
         ValueError: ``models`` is empty, or the vocabularies differ in size.
     """
 
-    def __init__(self, models: Sequence[Predictor]):
+    def __init__(self, models: Sequence[Seq2Seq]):
         super().__init__(name="ensemble")
         if not models:
             raise ValueError("models: expected at least one model, received none. Pass one or more models.")
@@ -78,5 +61,19 @@ class Ensemble(tf.Module):
         return self.models[0].compute_dtype
 
     def step(self, ids: tf.Tensor, state: tuple[Nest, ...], memory: tuple[Nest, ...]) -> Prediction:
-        """Computes a step of all models and averages their probabilities."""
-        return average([model.step for model in self.models])(ids, state, memory)
+        """Computes a step of all models and averages their probabilities and alignments.
+
+        State and memory are tuples with one entry for each model. The logits are the logarithms of the mean
+        probabilities, float32.
+        """
+        each = [model.step(ids, *own) for model, *own in zip(self.models, state, memory, strict=True)]
+        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one.logits, tf.float32)) for one in each])
+        return Prediction(
+            logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(each))),
+            alignment=tf.add_n([one.alignment for one in each]) / float(len(each)),
+            state=tuple(one.state for one in each),
+        )
+
+
+Predictor: TypeAlias = Seq2Seq | Ensemble
+"""A model or an ensemble: encodes sources, and predicts the next tokens in a search."""

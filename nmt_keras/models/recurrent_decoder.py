@@ -168,15 +168,14 @@ class RecurrentDecoder(BaseDecoder):
     def _draw_masks(self, embedded: tf.Tensor, randomness: Randomness | None) -> StackMasks:
         batch, length = tf.shape(embedded)[0], embedded.shape[1] or tf.shape(embedded)[1]
         once = randomness and replace(randomness, position=0)  # the same mask at all positions
-        inputs, states = [], []
-        for number, cell in enumerate(self.stack.cells):
-            name, dtype = f"{self.stack.name} layer {number}", embedded.dtype
-            if number:
-                shape = tf.stack([batch, length, cell.units])
-                inputs.append(draw_dropout_mask(shape, self.dropout_rate, randomness, name, dtype))
-            shape, name = tf.stack([batch, 1, cell.units]), f"{self.stack.name} state {number}"
-            mask = draw_dropout_mask(shape, self.recurrent_dropout_rate, once, name, dtype)
-            states.append(mask if mask is None else tf.repeat(mask, length, axis=1))
+
+        def draw(positions: int | tf.Tensor, rate: float, source: Randomness | None, name: str) -> tf.Tensor | None:
+            shape = tf.stack([batch, positions, self.units])
+            return draw_dropout_mask(shape, rate, source, f"{self.stack.name} {name}", embedded.dtype)
+
+        inputs = [draw(length, self.dropout_rate, randomness, f"layer {n}") for n in range(1, self.depth)]
+        states = [draw(1, self.recurrent_dropout_rate, once, f"state {n}") for n in range(self.depth)]
+        states = [mask if mask is None else tf.repeat(mask, length, axis=1) for mask in states]
         return StackMasks(tuple(inputs), tuple(states))
 
 

@@ -82,8 +82,11 @@ class SelfAttentionDecoder(BaseDecoder):
         super().build(ids_shape, encoding_shape)
         states, words = (None, None, self.units), (None, None, self.embedding_size)
         if self.embedding_size != self.units:
-            kernel = initializer_of(self.initializer, "kernel", "glorot_uniform")
-            self.input_kernel = self.add_weight((self.embedding_size, self.units), kernel, name="input_kernel")
+            self.input_kernel = self.add_weight(
+                (self.embedding_size, self.units),
+                initializer_of(self.initializer, "kernel", "glorot_uniform"),
+                name="input_kernel",
+            )
         for block in self.blocks:
             block.build(encoding_shape.values)
         self.norm = layer_norm(self.units, "norm", self.dtype_policy)

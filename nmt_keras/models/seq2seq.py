@@ -47,16 +47,7 @@ class Seq2Seq(keras.Model):
         super().__init__(**kwargs)
         self.encoder, self.decoder = encoder, decoder
         self.shares_recurrence, self.seed = shares_recurrence, seed
-
-    @property
-    def source_vocabulary_size(self) -> int:
-        """V of the source."""
-        return self.encoder.vocabulary_size
-
-    @property
-    def target_vocabulary_size(self) -> int:
-        """V of the target."""
-        return self.decoder.vocabulary_size
+        self.source_vocabulary_size, self.target_vocabulary_size = encoder.vocabulary_size, decoder.vocabulary_size
 
     def build(self, input_shape: Nest = None) -> None:
         """Builds encoder and decoder. Needs no input shape, because the constructors' arguments give all sizes."""

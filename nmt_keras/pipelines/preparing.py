@@ -20,7 +20,6 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, cast
 
 import apache_beam as beam
@@ -32,11 +31,12 @@ from nmt_keras_serve.lines import unpacked
 from nmt_keras.config import FilterConfig, require
 from nmt_keras.corpus.columns import Columns, is_spanish_english_text
 from nmt_keras.corpus.filtering import Rejection, shard_of
-from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, complete, encoded
+from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, encoded
 from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
 from nmt_keras.corpus.shards import (
     EncodedPair,
     ShardReport,
+    complete,
     remove_leftovers,
     replacing,
     require_new,
@@ -46,6 +46,7 @@ from nmt_keras.corpus.shards import (
 )
 from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.text import Codec, load_tokenizer
+from nmt_keras.text.normalisation import in_blocks
 
 LINES = "lines"
 REPORTS = "reports-of-shards"
@@ -63,7 +64,9 @@ def opened(path: str) -> Iterator[io.BufferedReader]:
 def read_batches(
     file: int, paths: Iterable[str], columns: Columns
 ) -> Iterator[tuple[tuple[int, int], tuple[list[Pair], Counter[str]]]]:
-    """Yields batches of pairs, and finally the counts of lines. The key of an item is (file number, item number).
+    """Yields batches of pairs, and finally the counts of lines.
+
+    The key of a batch is (file number, batch number), that of the counts (file number, -1).
 
     Args:
         file: Number of the file.
@@ -73,13 +76,11 @@ def read_batches(
     (path,) = paths
     with opened(path) as text:
         columns = columns.of(english_first=not columns.names_columns and is_spanish_english_text(text))
-    found, number = ReadReport(), 0
+    found = ReadReport()
     with opened(path) as text:
-        pairs = found.count(parse_table(text, path, columns))
-        while batch := list(islice(pairs, PAIRS_AT_ONCE)):
+        for number, batch in enumerate(in_blocks(found.count(parse_table(text, path, columns)), PAIRS_AT_ONCE)):
             yield (file, number), (batch, Counter())
-            number += 1
-    yield (file, number), ([], Counter({LINES: found.lines}) + Counter[str](found.faults.elements()))
+    yield (file, -1), ([], Counter({LINES: found.lines}) + Counter[str](found.faults.elements()))
 
 
 class EncodePairs(beam.DoFn):

@@ -15,8 +15,8 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
@@ -29,20 +29,11 @@ from nmt_keras.config import require
 from nmt_keras.files import to_json
 from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.pipelines.preparing import opened
+from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.translator import Translator
 
 LINES_AT_ONCE = 4096
-
-
-class TranslatedLine(NamedTuple):
-    """An input line and its translation, written as one JSON object."""
-
-    text: str
-    translation: str
-    score: float  # log_prob after length normalisation and coverage penalty; higher is better
-    log_prob: float  # nats, END included
-    truncated: bool  # True if the line exceeded the length limit; its rest is not translated
 
 
 class Counts(NamedTuple):
@@ -63,22 +54,25 @@ def read_blocks(file: int, paths: Iterable[str]) -> Iterator[tuple[tuple[int, in
     (path,) = paths
     with opened(path) as stream:
         lines = chain.from_iterable(text_blocks(stream, path, logging.getLogger(__name__).warning))
-        sentences, number = filter(None, map(str.strip, lines)), 0
-        while block := list(islice(sentences, LINES_AT_ONCE)):
+        for number, block in enumerate(in_blocks(filter(None, map(str.strip, lines)), LINES_AT_ONCE)):
             yield (file, number), block
-            number += 1
 
 
 def translated_lines(
     translator: Translator, lines: Sequence[str], batch_size: int, greedy: bool
-) -> list[TranslatedLine]:
-    """Returns the translations of lines; see ``TranslateBlocks``."""
+) -> list[dict[str, Any]]:
+    """Returns the records of lines, which are written as JSON; see ``TranslateBlocks`` and ``Translation``."""
     if isinstance(translator, ServedTranslator) and greedy:
         translator = translator.with_search(replace(translator.search, beam_size=1, n_best=None))
-    best = translator.translate(lines, batch_size)
     return [
-        TranslatedLine(text, found.text, found.score, found.log_prob, found.truncated)
-        for text, found in zip(lines, best, strict=True)
+        {
+            "text": line,
+            "translation": found.text,
+            "score": found.score,
+            "log_prob": found.log_prob,
+            "truncated": found.truncated,
+        }
+        for line, found in zip(lines, translator.translate(lines, batch_size), strict=True)
     ]
 
 
@@ -108,9 +102,9 @@ class TranslateBlocks(beam.DoFn):
         (file, number), blocks = numbered
         for block in blocks:
             found = translated_lines(self._translator, block, self._batch_size, self._greedy)
-            text = "".join(to_json(line._asdict()) + "\n" for line in found)
+            text = "".join(to_json(line) + "\n" for line in found)
             _write(f"{self._output}-{file:05d}-{number:05d}.jsonl", text)
-            yield Counts(1, len(found), sum(line.truncated for line in found))
+            yield Counts(1, len(found), sum(line["truncated"] for line in found))
 
 
 def translate_files(

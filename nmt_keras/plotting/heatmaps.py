@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
 from nmt_keras.config import require
@@ -90,8 +89,7 @@ def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Fi
         ValueError: as in ``alignment_heatmap``, or there is no panel, or ``columns`` is not positive.
     """
     require(len(panels) >= 1, "panels", "at least one sentence pair", len(panels))
-    if columns is None:
-        columns = math.ceil(math.sqrt(len(panels)))
+    columns = math.ceil(math.sqrt(len(panels))) if columns is None else columns
     require(columns >= 1, "columns", "a positive number", columns)
     return _draw(panels, columns=min(columns, len(panels)), edge=PANEL_EDGE)
 
@@ -116,13 +114,11 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
     figure = Figure(dpi=SCREEN_DPI)
     figure.set_layout_engine("constrained", w_pad=MARGIN, h_pad=MARGIN, wspace=0, hspace=0)
     grid = figure.add_gridspec(rows, columns + 1, width_ratios=[*widths, BAR_WIDTH], height_ratios=heights)
-    image = None
     for number, (panel, cell) in enumerate(zip(checked, cells, strict=True)):
         row, column = divmod(number, columns)
-        axes = figure.add_subplot(grid[row, column])
-        image = _heatmap(axes, panel, cell, widths[column], families, replacements)
-    assert image is not None
-    figure.colorbar(image, cax=figure.add_subplot(grid[:, -1]), ticks=[0, 0.25, 0.5, 0.75, 1], label="attention weight")
+        _heatmap(figure.add_subplot(grid[row, column]), panel, cell, widths[column], families, replacements)
+    (image,), bar = figure.axes[0].images, figure.add_subplot(grid[:, -1])
+    figure.colorbar(image, cax=bar, ticks=[0, 0.25, 0.5, 0.75, 1], label="attention weight")
     # Labels and margins have a fixed size, so the canvas must grow by exactly as much as the cells.
     cells_size = np.array([sum(widths) + BAR_WIDTH, sum(heights)])
     canvas = cells_size + LONGEST_LABEL * np.array([columns + 1, rows])
@@ -135,7 +131,7 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
 
 def _heatmap(
     axes: Axes, panel: Panel, cell: float, width: float, families: list[str], replacements: Mapping[int, str]
-) -> AxesImage:
+) -> None:
     """Draws one panel, ``width`` inches wide, with cells of at least ``cell`` inches."""
     font_size = min(LARGEST_FONT, 72 * cell / CELL_IN_FONT_SIZES)
     title = "\n".join(one_line(line) for line in textwrap.wrap(panel.title or "", int(72 * width / LETTER)))
@@ -143,13 +139,12 @@ def _heatmap(
     target_labels = [token_label(token).translate(replacements) for token in panel.target_tokens]
 
     literally: dict[str, Any] = {"fontfamily": families, "parse_math": False, "usetex": False}
-    image = axes.imshow(panel.alignment, cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    axes.imshow(panel.alignment, cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(source_labels)), source_labels, rotation=90, fontsize=font_size, **literally)
     axes.set_yticks(range(len(target_labels)), target_labels, va="center", fontsize=font_size, **literally)
     axes.tick_params(length=2)
     axes.set_title(title.translate(replacements), fontsize=LARGEST_FONT, pad=10, **literally)
-    return image
 
 
 def _require_tokens(where: str, tokens: Sequence[str]) -> None:

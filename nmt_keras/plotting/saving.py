@@ -1,7 +1,6 @@
 """Writes figures to files."""
 
 import io
-import os
 from pathlib import Path
 
 import matplotlib
@@ -12,7 +11,7 @@ from nmt_keras.files import write_whole
 from nmt_keras.plotting.style import FILE_DPI
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, path: str | Path) -> None:
     """Writes a figure atomically, at 150 dots per inch. The suffix of the path selects PNG, SVG or PDF.
 
     The file contains neither date nor version, so equal figures give equal files.

@@ -70,11 +70,12 @@ def candidates(
     """
     count += constraints.forbidden_count
     if constraints.limits_repetition:
-        log_total = _log_sum_exp(logits, peak=tf.reduce_max(logits, axis=-1, keepdims=True))
+        log_total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
         log_probs, ids = top_k(constraints.limit_repetition(logits - log_total, beams), count)
     else:
         values, ids = top_k(logits, count)
-        log_total = _log_sum_exp(logits, peak=values[..., :1])
+        peak = values[..., :1]  # known already, so tf.reduce_logsumexp need not find it
+        log_total = peak + tf.math.log(tf.reduce_sum(tf.exp(logits - peak), axis=-1, keepdims=True))
         log_probs = values - log_total
     log_probs = tf.where(constraints.allows(ids, beams.position), log_probs, IMPOSSIBLE)
     forced = forced_ids(beams, inputs)
@@ -105,18 +106,4 @@ def token_log_probs(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     Returns:
         [b, 1] float32.
     """
-    log_total = _log_sum_exp(logits, peak=tf.reduce_max(logits, axis=-1, keepdims=True))
-    return tf.gather(logits, ids, batch_dims=2) - log_total[..., 0]
-
-
-def _log_sum_exp(logits: tf.Tensor, peak: tf.Tensor) -> tf.Tensor:
-    """Returns log SUM_v exp(logits_v).
-
-    Args:
-        logits: [b, Q, V] float32.
-        peak: [b, Q, 1] float32. Largest logit.
-
-    Returns:
-        [b, Q, 1] float32.
-    """
-    return peak + tf.math.log(tf.reduce_sum(tf.exp(logits - peak), axis=-1, keepdims=True))
+    return tf.gather(logits, ids, batch_dims=2) - tf.reduce_logsumexp(logits, axis=-1)

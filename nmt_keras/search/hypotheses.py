@@ -15,7 +15,7 @@ IMPOSSIBLE = float("-inf")  # log-probability of a candidate that is not allowed
 class SearchInputs(NamedTuple):
     """The tensors of B sentences that a search reads. No step changes them."""
 
-    memory: Nest  # nest of [B, ...] and None; see ``Predictor.encode``
+    memory: Nest  # nest of [B, ...] and None; see ``Seq2Seq.encode``
     source_mask: tf.Tensor  # [B, S] bool: True at the tokens of the source
     max_lengths: tf.Tensor  # [B] int32: maximum length of a hypothesis in tokens, END included; at least 1
     prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed

@@ -6,14 +6,13 @@ Only this subpackage imports ``tensorflow_text``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os import PathLike
+from pathlib import Path
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.text.codec import Codec, Source
 from nmt_keras.text.normalisation import normalise_lines
-from nmt_keras.text.storage import read_config
 from nmt_keras.text.subword import SubwordTokenizer
-from nmt_keras.text.tokens import Tokenizer, Tokens
+from nmt_keras.text.tokens import Tokenizer, Tokens, read_config
 from nmt_keras.text.word import WordTokenizer
 
 __all__ = [
@@ -51,7 +50,7 @@ def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str], placeholders: b
     return _KINDS[config.kind].fit(lines, config, placeholders)
 
 
-def load_tokenizer(folder: str | PathLike[str]) -> Tokenizer:
+def load_tokenizer(folder: str | Path) -> Tokenizer:
     """Returns the tokenizer that ``Tokenizer.save`` wrote into ``folder``.
 
     Raises:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -35,7 +35,8 @@ _WHITE_SPACE = r"[\s\x0B\x{85}\p{Z}]+"
 # RE2's tables are those of Unicode 15. The other marks are new in Unicode 16, which NFC knows.
 _MARK = r"[\p{M}\x{897}\x{10D69}-\x{10D6D}\x{113B8}-\x{113E2}\x{1611E}-\x{1612F}\x{1E5EE}\x{1E5EF}]"
 _LONG_RUN = rf"({_MARK}{{{MAX_MARKS}}}){_MARK}+"
-_LINES_AT_ONCE = 8192
+
+Item = TypeVar("Item")
 
 
 class Normalised(NamedTuple):
@@ -73,10 +74,16 @@ def normalise(text: tf.Tensor, max_tokens: int) -> Normalised:
 
 def normalise_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yields lines of a corpus, normalised. Lines of any length are kept whole."""
-    remaining = iter(lines)
-    while chunk := list(islice(remaining, _LINES_AT_ONCE)):
-        for line in _normalise(well_formed(tf.constant(chunk))).numpy().tolist():
+    for block in in_blocks(lines):
+        for line in _normalise(well_formed(tf.constant(block))).numpy().tolist():
             yield line.decode("utf-8")
+
+
+def in_blocks(items: Iterable[Item], size: int = 8192) -> Iterator[list[Item]]:
+    """Yields the items in lists of ``size``, the last of which may be shorter."""
+    remaining = iter(items)
+    while block := list(islice(remaining, size)):
+        yield block
 
 
 def cut_bytes(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -11,14 +11,14 @@ translates it. A sentence that has no other letters is copied as a whole.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.text.capitals import to_lower
+from nmt_keras.text.normalisation import in_blocks
 
 PLACEHOLDERS = 8
 """K: maximum number of copied words in a sentence."""
@@ -45,7 +45,6 @@ _ADDRESS = (  # ASCII only, because text without spaces around an address is one
     r"(?:https?://|www\.)[!-~]+|[@#]\w+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
     r"|(?:[a-z0-9-]+\.)+(?:com|edu|gov|info|io|net|org|[a-z]{2,}/[!-~]*)|[!-~]*[A-Za-z0-9]_[!-~]+"
 )
-_LINES_AT_ONCE = 8192
 
 
 class KnownWords(NamedTuple):
@@ -55,27 +54,17 @@ class KnownWords(NamedTuple):
     capitals_mark_names: bool
 
 
-class WordCounter:
-    """Counts the words of a training set."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[bytes] = Counter()
-        self._inside = self._capitalised = 0
-
-    def counted(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yields normalised lines and counts their words."""
-        remaining = iter(lines)
-        while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
-            words = Words(tf.constant(chunk))
-            self._counts.update(words.flat.numpy()[words.is_word.numpy()].tolist())
-            self._inside += int(tf.math.count_nonzero(words.inside))
-            self._capitalised += int(tf.math.count_nonzero(words.inside & _is(_CAPITALISED, words.flat)))
-            yield from chunk
-
-    def known(self) -> KnownWords:
-        """Returns the words that occurred often enough."""
-        common = [word.decode() for word, count in self._counts.most_common(MAX_WORDS) if count >= MIN_COUNT]
-        return KnownWords(tuple(sorted(common)), self._capitalised <= MAX_CAPITALISED * self._inside)
+def known_words(lines: Iterable[str]) -> KnownWords:
+    """Returns the words that occur often enough in normalised lines of a training set."""
+    counts: Counter[bytes] = Counter()
+    inside = capitalised = 0
+    for block in in_blocks(lines):
+        words = Words(tf.constant(block))
+        counts.update(words.flat.numpy()[words.is_word.numpy()].tolist())
+        inside += int(tf.math.count_nonzero(words.inside))
+        capitalised += int(tf.math.count_nonzero(words.inside & _is(_CAPITALISED, words.flat)))
+    common = [word.decode() for word, count in counts.most_common(MAX_WORDS) if count >= MIN_COUNT]
+    return KnownWords(tuple(sorted(common)), capitalised <= MAX_CAPITALISED * inside)
 
 
 class Copies(NamedTuple):

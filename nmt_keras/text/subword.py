@@ -17,9 +17,8 @@ import hashlib
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import Self
 
@@ -30,10 +29,19 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
-from nmt_keras.text.normalisation import Normalised, normalise, normalise_lines, well_formed
-from nmt_keras.text.placeholders import SIGNS, KnownWords, WordCounter
-from nmt_keras.text.storage import read_files, write_record
-from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
+from nmt_keras.text.normalisation import Normalised, normalise_lines, well_formed
+from nmt_keras.text.placeholders import SIGNS, KnownWords, known_words
+from nmt_keras.text.tokens import (
+    SPECIAL_SURFACES,
+    SPECIALS,
+    Tokenizer,
+    Tokens,
+    cut,
+    read_files,
+    replaced,
+    spell,
+    write_record,
+)
 
 MODEL_FILE = "sentencepiece.model"
 VOCABULARY_FILE = "vocabulary.txt"
@@ -47,7 +55,7 @@ _MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192
 _THREADS = 4  # fixed, because the number of threads changes the order of floating-point sums, and thereby the model
 
 
-class SubwordTokenizer(tf.Module):
+class SubwordTokenizer(Tokenizer):
     """Tokenizer of subword pieces or characters, depending on ``TokenizerConfig.kind``.
 
     The surface of a piece is its text, with "▁" for the space before a word. If a character is encoded as bytes, the
@@ -83,13 +91,11 @@ class SubwordTokenizer(tf.Module):
         Raises:
             ValueError: ``lines`` are blank, or have more distinct characters than the vocabulary can hold.
         """
-        characters: set[str] = set()
-        counter = WordCounter()
-        written = _written(itertools.islice(lines, MAX_LINES), characters)
+        written = [line for line in normalise_lines(itertools.islice(lines, MAX_LINES)) if line]
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=counter.counted(written) if placeholders else written,
+                sentence_iterator=iter(written),
                 model_writer=model,
                 model_type="unigram" if config.kind == "subword" else "char",
                 vocab_size=config.vocabulary_size,
@@ -112,11 +118,11 @@ class SubwordTokenizer(tf.Module):
                 minloglevel=2,  # errors only
             )
         except RuntimeError as error:
-            raise ValueError(f"{_fault(characters, config, placeholders)} SentencePiece reported: {error}") from error
-        return cls(model.getvalue(), config, counter.known() if placeholders else None)
+            raise ValueError(f"{_fault(written, config, placeholders)} SentencePiece reported: {error}") from error
+        return cls(model.getvalue(), config, known_words(written) if placeholders else None)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
+    def load(cls, folder: str | Path) -> Self:
         """Returns the tokenizer that ``save`` wrote into ``folder``.
 
         Raises:
@@ -130,7 +136,7 @@ class SubwordTokenizer(tf.Module):
             known = KnownWords(tuple(fields["words"]), fields["capitals_mark_names"])
         return cls(files[MODEL_FILE], config, known)
 
-    def save(self, folder: str | PathLike[str]) -> None:
+    def save(self, folder: str | Path) -> None:
         """Writes ``sentencepiece.model``, ``text.json``, the known words and, for human readers, ``vocabulary.txt``.
 
         ``vocabulary.txt`` is in order of id.
@@ -141,10 +147,6 @@ class SubwordTokenizer(tf.Module):
         write_record(Path(folder), self.config, files)
         pieces = [piece.decode("utf-8") for piece in self._pieces.numpy().tolist()]
         write_whole(Path(folder) / VOCABULARY_FILE, "".join(f"{piece}\n" for piece in pieces))
-
-    def encode(self, text: tf.Tensor) -> Tokens:
-        """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
-        return self.encode_normalised(normalise(text, self.config.max_tokens))
 
     def encode_normalised(self, sentences: Normalised) -> Tokens:
         """Encodes normalised sentences; see ``Tokenizer.encode``."""
@@ -221,24 +223,17 @@ class SubwordTokenizer(tf.Module):
         return tf.where(begins, well_formed(tf.gather(spelt, character)), "")
 
 
-def _written(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
-    """Yields lines that are not blank, normalised as in ``encode``, and adds their characters to ``characters``."""
-    for line in normalise_lines(lines):
-        if line:
-            characters.update(line.replace(" ", _SPACE))
-            yield line
-
-
-def _fault(characters: set[str], config: TokenizerConfig, placeholders: bool) -> str:
-    """Returns an error message for failed training on lines with these ``characters``."""
-    if not characters:
+def _fault(lines: Sequence[str], config: TokenizerConfig, placeholders: bool) -> str:
+    """Returns an error message for failed training on normalised ``lines`` that are not blank."""
+    if not lines:
         return "lines: expected at least one line that is not blank, received none. Check the corpus file."
+    characters = len(set("".join(lines).replace(" ", _SPACE)))
     symbols = len(SPECIALS) + len(SIGNS) * placeholders
-    least = symbols + _BYTE_PIECES + len(characters)
+    least = symbols + _BYTE_PIECES + characters
     if config.vocabulary_size < least:
         return (
             f"TokenizerConfig.vocabulary_size: expected at least {least} for a {config.kind} tokenizer of these lines "
-            f"({symbols} specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise "
+            f"({symbols} specials, 256 bytes, {characters} characters), received {config.vocabulary_size}. Raise "
             "the size, or use a word tokenizer."
         )
     return "lines: expected lines that SentencePiece can learn from. Check the corpus file or use a word tokenizer."

@@ -1,19 +1,28 @@
-"""Interface, special entries and operations that all tokenizers share.
+"""Interface, special entries, operations and files that all tokenizers share.
 
 The operations are those of ``tf.strings`` and of ragged tensors. They give the same results eagerly, in a
-``tf.function`` and in a SavedModel.
+``tf.function`` and in a SavedModel. The folder of a tokenizer has ``text.json``, with its configuration and checksums,
+and the vocabulary files.
 """
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import NamedTuple, Protocol
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, START, TokenizerConfig
-from nmt_keras.text.normalisation import Normalised
+from nmt_keras.config import END, PAD, START, TokenizerConfig, require
+from nmt_keras.files import make_folder, read_json, write_whole, writing
+from nmt_keras.text.normalisation import Normalised, normalise
 from nmt_keras.text.placeholders import KnownWords
+
+RECORD_FILE = "text.json"
+_NEXT_STEP = "Restore the folder from a copy. A newly fitted tokenizer needs a newly trained model."
 
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """Special entries, as written in a vocabulary file. Text such as "<end>" is not encoded as the special entry."""
@@ -32,26 +41,28 @@ class Tokens(NamedTuple):
     text: tf.Tensor  # [B] string, the normalised sentence
 
 
-class Tokenizer(Protocol):
-    """Converts strings of one side of the corpus to ids and back. A ``tf.Module`` with graph operations only."""
+class Tokenizer(tf.Module):
+    """Base class of tokenizers. Converts strings of one side of the corpus to ids and back, in the graph."""
 
     config: TokenizerConfig
     vocabulary_size: int
     """V: number of vocabulary entries, the four special ones included."""
-    known_words: KnownWords | None
+    known_words: KnownWords | None = None
     """Words that are not copied as names. ``None`` if the vocabulary has no placeholders."""
-    first_placeholder: int
+    first_placeholder: int = 0
     """Id of the first placeholder. The others follow. Valid only with ``known_words``."""
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences. Each sentence ends in END. Invalid UTF-8 becomes U+FFFD and does not raise.
 
         Args:
-            text: [B] string. Sentences.
+            text: [B] string. Sentences. For an empty batch, the ids have the shape [0, 0].
         """
+        return self.encode_normalised(normalise(text, self.config.max_tokens))
 
     def encode_normalised(self, sentences: Normalised) -> Tokens:
         """Encodes normalised sentences; see ``encode``."""
+        raise NotImplementedError
 
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor | None = None, replacements: tf.Tensor | None = None
@@ -66,6 +77,7 @@ class Tokenizer(Protocol):
         Returns:
             [B] string.
         """
+        raise NotImplementedError
 
     def surfaces(self, ids: tf.Tensor, replacements: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the surface of each token: "" for PAD, START, END and placeholders, "⁇" for UNK.
@@ -77,8 +89,9 @@ class Tokenizer(Protocol):
         Returns:
             [B, T] string.
         """
+        raise NotImplementedError
 
-    def save(self, folder: str | PathLike[str]) -> None:
+    def save(self, folder: str | Path) -> None:
         """Writes the vocabulary and ``text.json`` into ``folder``, created if missing."""
 
 
@@ -129,3 +142,62 @@ def spell(
         tf.where(spelt, replaced(tf.gather(spelling, ids), replacements, before), ""), axis=1
     )  # [B]
     return tf.strings.regex_replace(joined, "^ ", "")
+
+
+def write_record(folder: Path, config: TokenizerConfig, files: Mapping[str, bytes]) -> None:
+    """Writes ``files``, by name, into ``folder``, and then ``text.json`` with ``config`` and their checksums."""
+    with writing(folder):
+        make_folder(folder)
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    record = {"config": dataclasses.asdict(config), "sha256": sums}
+    write_whole(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
+
+
+def read_config(folder: str | Path) -> TokenizerConfig:
+    """Returns the configuration of the tokenizer in ``folder``.
+
+    Raises:
+        FileNotFoundError: ``text.json`` is missing.
+        ValueError: ``text.json`` is damaged.
+    """
+    return _read_record(Path(folder))[0]
+
+
+def read_files(
+    folder: str | Path, kinds: Sequence[str], vocabulary_file: str
+) -> tuple[TokenizerConfig, dict[str, bytes]]:
+    """Returns the configuration and the files of the tokenizer in ``folder``, after verifying the checksums.
+
+    Raises:
+        FileNotFoundError: ``text.json`` or another file is missing.
+        ValueError: a file is damaged, or the kind of the tokenizer is not in ``kinds``.
+    """
+    config, sums = _read_record(Path(folder))
+    where, hint = str(Path(folder) / RECORD_FILE), "Load it with load_tokenizer(folder)."
+    require(config.kind in kinds, where, f"a {' or '.join(kinds)} tokenizer", config.kind, hint)
+    files = {name: _existing(Path(folder) / name).read_bytes() for name in {vocabulary_file, *sums}}
+    for name, content in files.items():
+        received = f"{hashlib.sha256(content).hexdigest()} ({len(content)} bytes)"
+        wanted = f"sha256 {sums.get(name)}, as recorded in {RECORD_FILE}"
+        require(received.split()[0] == sums.get(name), str(Path(folder) / name), wanted, received, _NEXT_STEP)
+    return config, files
+
+
+def _read_record(folder: Path) -> tuple[TokenizerConfig, dict[str, str]]:
+    """Returns the configuration in ``text.json``, and the checksums of the other files."""
+    record = read_json(_existing(folder / RECORD_FILE))
+    try:
+        return TokenizerConfig(**record["config"]), dict(record["sha256"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{folder / RECORD_FILE}: expected the fields of a TokenizerConfig under 'config', and checksums under "
+            f"'sha256' ({error}). {_NEXT_STEP}"
+        ) from error
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: expected a file of a saved tokenizer, received none. {_NEXT_STEP}")
+    return path

@@ -14,10 +14,8 @@ and are dropped. All other characters are kept.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Self
 
@@ -26,9 +24,18 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, UNK, TokenizerConfig
 from nmt_keras.text.capitals import to_lower
-from nmt_keras.text.normalisation import Normalised, normalise, normalise_lines
-from nmt_keras.text.storage import read_files, write_record
-from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
+from nmt_keras.text.normalisation import Normalised, in_blocks, normalise_lines
+from nmt_keras.text.tokens import (
+    SPECIAL_SURFACES,
+    SPECIALS,
+    Tokenizer,
+    Tokens,
+    cut,
+    read_files,
+    replaced,
+    spell,
+    write_record,
+)
 
 VOCABULARY_FILE = "vocabulary.txt"
 
@@ -63,19 +70,15 @@ _REJOINING = (
 """Patterns and replacements, applied in order, that turn space-separated words into written text."""
 
 _ACCENTS = r"(^|[\p{Common}\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}+"  # marks of other scripts belong to the word
-_LINES_AT_ONCE = 8192
 
 
-class WordTokenizer(tf.Module):
+class WordTokenizer(Tokenizer):
     """Tokenizer of whole words.
 
     A token is looked up by its key: its NFC form, lower-cased and without accents if so configured (é becomes e, and ñ
     becomes n). Marks of scripts without case, such as Thai vowels, are no accents. ``Tokens.surface`` keeps the text as
     written. Words outside the vocabulary are UNK.
     """
-
-    known_words = None
-    first_placeholder = 0
 
     def __init__(self, vocabulary: Sequence[str], config: TokenizerConfig):
         """Creates a tokenizer from the entries in order of id, the four special ones first."""
@@ -98,9 +101,8 @@ class WordTokenizer(tf.Module):
             ValueError: ``lines`` contain no word.
         """
         counts: Counter[bytes] = Counter()
-        remaining = normalise_lines(lines)
-        while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
-            counts.update(word_keys(split_words(tf.constant(chunk)).flat_values, config).numpy().tolist())
+        for block in in_blocks(normalise_lines(lines)):
+            counts.update(word_keys(split_words(tf.constant(block)).flat_values, config).numpy().tolist())
         counts.pop(b"", None)  # the key of a lone accent that the configuration strips
         if not counts:
             raise ValueError(
@@ -112,7 +114,7 @@ class WordTokenizer(tf.Module):
         return cls([*SPECIALS, *words], config)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
+    def load(cls, folder: str | Path) -> Self:
         """Returns the tokenizer that ``save`` wrote into ``folder``.
 
         Raises:
@@ -122,15 +124,11 @@ class WordTokenizer(tf.Module):
         config, files = read_files(folder, ("word",), VOCABULARY_FILE)
         return cls(files[VOCABULARY_FILE].decode("utf-8").split("\n")[:-1], config)
 
-    def save(self, folder: str | PathLike[str]) -> None:
+    def save(self, folder: str | Path) -> None:
         """Writes ``vocabulary.txt``, one entry per line in order of id, and ``text.json``."""
         words = [word.decode() for word in self._surfaces.numpy().tolist()[len(SPECIALS) :]]
         vocabulary = "".join(f"{entry}\n" for entry in (*SPECIALS, *words))
         write_record(Path(folder), self.config, {VOCABULARY_FILE: vocabulary.encode("utf-8")})
-
-    def encode(self, text: tf.Tensor) -> Tokens:
-        """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
-        return self.encode_normalised(normalise(text, self.config.max_tokens))
 
     def encode_normalised(self, sentences: Normalised) -> Tokens:
         """Encodes normalised sentences; see ``Tokenizer.encode``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ import tensorflow as tf
 
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.translation.records import Decoded, NBest, Scored, best_of
-from nmt_keras.translation.translator import Translator
-
-GREEDY = SearchConfig()
+from nmt_keras.translation.translator import GREEDY, Translator
 
 
 class ServedTranslator(Translator):
@@ -32,7 +29,7 @@ class ServedTranslator(Translator):
         ValueError: The SavedModel has no signature ``align``. Methods raise ValueError if their signature is missing.
     """
 
-    def __init__(self, path: str | PathLike[str], search: SearchConfig = GREEDY):
+    def __init__(self, path: str | Path, search: SearchConfig = GREEDY):
         super().__init__(name="translator")
         self.path, self.search, self._exported_search = Path(path), search, search
         self.loaded = tf.saved_model.load(str(self.path))

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.config import END, PAD, UNK, SearchConfig, require
 from nmt_keras.layers.base import Nest
 from nmt_keras.layers.matmul import weights_read_once
-from nmt_keras.models.predictor import Predictor
+from nmt_keras.models.ensemble import Predictor
 from nmt_keras.search import (
     Constraints,
     Hypotheses,
@@ -40,6 +40,7 @@ from nmt_keras.translation.records import (
     best_of,
 )
 from nmt_keras.translation.translator import (
+    GREEDY,
     SOURCE,
     TARGET,
     TEXT,
@@ -52,12 +53,10 @@ from nmt_keras.translation.translator import (
 from nmt_keras.translation.unknown_words import UnknownWords
 from nmt_keras.translation.whole_texts import decode_texts
 
-GREEDY = SearchConfig()
-
 
 class _Encoded(NamedTuple):
     source: Source
-    memory: Nest  # nest of [B, ...]; see ``Predictor.encode``
+    memory: Nest  # nest of [B, ...]; see ``Seq2Seq.encode``
 
 
 class _ScoredPairs(NamedTuple):

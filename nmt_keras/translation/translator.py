@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
 from nmt_keras_serve.sentences import translate_texts
 
-from nmt_keras.config import BATCHES_AT_ONCE, require
+from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
 from nmt_keras.translation.records import (
     Aligned,
     AlignedPair,
@@ -26,6 +25,8 @@ from nmt_keras.translation.records import (
 Answer = TypeVar("Answer")
 Batch = TypeVar("Batch", Aligned, Decoded, NBest, Scored)
 
+
+GREEDY = SearchConfig()
 
 UNEQUAL = "source, target: expected the same number of sentences."
 
@@ -79,8 +80,8 @@ class Translator(tf.Module):
     def translate_texts(self, texts: Sequence[str], batch_size: int = 64) -> list[TranslatedText]:
         """Splits texts into sentences, and returns the translation of each text with the white space of the source."""
         _require_strings("texts", texts)
-        translate = partial(self.translate, batch_size=batch_size)
-        return [TranslatedText(*found) for found in translate_texts(texts, translate, lambda each: each.text)]
+        found = translate_texts(texts, lambda sentences: self.translate(sentences, batch_size), lambda each: each.text)
+        return [TranslatedText(*each) for each in found]
 
     def translate_nbest(self, sentences: Sequence[str], batch_size: int = 64) -> list[list[Translation]]:
         """Returns up to ``SearchConfig.n_best`` translations of each sentence, best first. Their texts are distinct."""

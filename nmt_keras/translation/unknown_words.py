@@ -7,7 +7,6 @@ this word in the lexicon, or by a copy of the word (Luong, Sutskever, Le, Vinyal
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +52,12 @@ def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share
     return lexicon
 
 
-def save_lexicon(lexicon: Mapping[str, str], path: str | PathLike[str]) -> None:
+def save_lexicon(lexicon: Mapping[str, str], path: str | Path) -> None:
     """Writes sorted lines source<TAB>target, atomically."""
     write_whole(Path(path), "".join(f"{source}\t{target}\n" for source, target in sorted(lexicon.items())))
 
 
-def load_lexicon(path: str | PathLike[str]) -> dict[str, str]:
+def load_lexicon(path: str | Path) -> dict[str, str]:
     """Returns the lexicon that ``save_lexicon`` wrote.
 
     Raises:

@@ -13,15 +13,15 @@ from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
 
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
-from nmt_keras.corpus.batches import Position
+from nmt_keras.corpus.batches import Position, prefetched
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text
-from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.corpus.reading import Pair
+from nmt_keras.corpus.reading import Pair, ReadReport
 from nmt_keras.corpus.shards import (
     EncodedPair,
     PreparedCorpus,
     ShardedBatches,
-    write_record,
+    complete,
+    read_shard,
     write_shard,
 )
 from nmt_keras.runs import Run
@@ -124,7 +124,7 @@ def test_the_shards_hold_every_pair_once(corpus, pairs):
 
     found = [
         tuple(decoded(text, side[row].tolist()) for text, side in zip(texts, sides, strict=True))
-        for sides in map(corpus.read, range(4))
+        for sides in map(read_shard, corpus.files)
         for row in range(len(sides[0]))
     ]
     spelt = [
@@ -220,7 +220,7 @@ def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
     content[20] ^= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"^{path}: .*shard"):
-        corpus.read(1)
+        read_shard(corpus.files[1])
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path}: expected a shard that .*json lists"):
         PreparedCorpus(tmp_path)
@@ -242,7 +242,7 @@ def numbered(folder, sizes, length=lambda number: 2 + number % 5):
     for side in ("source", "target"):
         (folder / side).mkdir()
         (folder / side / "text.json").write_text('{"sha256": {}}')
-    write_record(str(folder), reports, number, {}, {"first": {"source": "Uno.", "target": "One."}})
+    complete(str(folder), "numbers", Pair("Uno.", "One."), reports, ReadReport(number), {}, FILTERS)
     return PreparedCorpus(folder)
 
 

@@ -96,7 +96,7 @@ def test_a_worker_may_be_asked_for_greedy_translations(exported, sentences):
     served = nmt_keras.load(exported)
     one_hypothesis = served.with_search(replace(served.search, beam_size=1))
     found = translated_lines(served, sentences[:5], 7, greedy=True)
-    assert [one.translation for one in found] == [one.text for one in one_hypothesis.translate(sentences[:5])]
+    assert [one["translation"] for one in found] == [one.text for one in one_hypothesis.translate(sentences[:5])]
 
 
 def test_every_line_that_is_not_empty_is_written_in_its_order_and_a_cut_one_is_marked_and_counted(

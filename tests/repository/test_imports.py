@@ -33,7 +33,6 @@ TENSORFLOW_FREE = [
     "corpus.batches",
     "corpus.download",
     "corpus.filtering",
-    "corpus.prefetching",
     "corpus.reading",
     "corpus.sample",
     "corpus.selection",

@@ -11,7 +11,7 @@ from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
+from nmt_keras.corpus.shards import PreparedCorpus, read_shard, remove_leftovers
 from nmt_keras.evaluation.report import Report
 from nmt_keras.export.versions import prune, publish, versions
 from nmt_keras.runs.directory import read_recipe, write_recipe
@@ -133,7 +133,7 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
         corpus.require_its_vocabularies()
         for side in ("source", "target"):
             load_tokenizer(corpus.folder / side)
-        return sum(len(corpus.read(shard)[0]) for shard in range(2))
+        return sum(len(read_shard(file)[0]) for file in corpus.files[:2])
 
     assert_old_or_new(folder, work, read, None, 20)
 

@@ -97,7 +97,7 @@ def test_masked_rows_change_no_update(batches, denominator):
         keras.utils.set_random_seed(5)
         model = Bigram(rate=0.0)
         room = Batches(batches.source, batches.target, batch_size=size, buckets=[shape], pool_size=13, seed=1)
-        metrics = Updater(model, config(denominator=denominator)).update([room.filled(rows, shape)], 0, 0.05)
+        metrics = Updater(model, config(denominator=denominator)).update([room.batch(rows, shape)], 0, 0.05)
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
         # Weights near 0 are small differences of updates of 0.05, whose float32 neighbours are 4e-9 away.
