@@ -103,10 +103,8 @@ def with_options(message: str, arguments: Sequence[str] = ()) -> str:
 
     message = re.sub(r"\b(\w+(?:Config|Options|Filters))\.([a-z]\w*)(?: \(--[\w.-]+\))?", option, message)
 
-    def chosen(names: re.Match[str]) -> str:
-        return f"{names[2]} {names[1] or ''}".rstrip()
-
-    message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)", chosen, message)
+    both = r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)"
+    message = re.sub(both, lambda names: f"{names[2]} {names[1] or ''}".rstrip(), message)
     changed = r"(?<![\w./-])(?:train|model|search|source|target|corpus)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
     message = re.sub(changed, lambda field: f"--{field[0].replace('_', '-')}", message)
     place, typed = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE", ""

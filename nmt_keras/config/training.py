@@ -131,8 +131,9 @@ class TrainConfig:
             "clip_norm",
             "validations",
         )
-        counts = ("patience", "log_every", "checkpoint_every", "validation_sentences", "max_to_keep", "max_skipped")
-        require_positive(self, *counts)
+        require_positive(
+            self, "patience", "log_every", "checkpoint_every", "validation_sentences", "max_to_keep", "max_skipped"
+        )
         require(self.max_tokens >= 2, "TrainConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         require(
             self.batch_tokens is None or self.batch_tokens >= self.max_tokens,
@@ -140,8 +141,9 @@ class TrainConfig:
             f"None, or at least max_tokens ({self.max_tokens})",
             self.batch_tokens,
         )
-        unsigned = ("seed", "warmup_steps", "guided_weight", "weight_decay")
-        require_each(self, lambda value: value >= 0, "0 or more", *unsigned)
+        require_each(
+            self, lambda value: value >= 0, "0 or more", "seed", "warmup_steps", "guided_weight", "weight_decay"
+        )
         require_each(self, lambda value: value is None or value >= 0, "None, or 0 or more", "segmentation_alpha")
         require_each(self, lambda value: 0.0 < value < 1.0, "in (0, 1)", "plateau_factor")
         require_each(self, lambda value: 0.0 <= value < 1.0, "in [0, 1)", "beta_2", "rho", "label_smoothing")

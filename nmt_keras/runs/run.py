@@ -13,7 +13,7 @@ from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export
-from nmt_keras.files import PARTIAL, read_json
+from nmt_keras.files import read_json
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import train_command
@@ -197,25 +197,19 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
     for side in ("source", "target"):
         first, *others = [run.folder / side for run in runs]
         for other in others:
-            if _files(other) != _files(first):
+            if read_json(other / "text.json") != read_json(first / "text.json"):  # with checksums of the other files
                 raise ValueError(
                     f"paths: expected runs with the same {side} vocabulary; those of {other} and {first} differ. Train "
                     "them on the same corpus with the same tokenizer configuration."
                 )
-    translators = [run.translator() for run in runs]
-    first_one = translators[0]
-    if len(translators) == 1:
-        return first_one
+    translator, *members = [run.translator() for run in runs]
+    if not members:
+        return translator
     return ModelTranslator(
-        first_one.source_tokenizer,
-        first_one.target_tokenizer,
-        Ensemble([translator.model for translator in translators]),
-        search=first_one.search,
-        unknown_words=first_one.unknown_words,
-        checkpoints=[checkpoint for translator in translators for checkpoint in translator.checkpoints],
+        translator.source_tokenizer,
+        translator.target_tokenizer,
+        Ensemble([each.model for each in (translator, *members)]),
+        search=translator.search,
+        unknown_words=translator.unknown_words,
+        checkpoints=[checkpoint for each in (translator, *members) for checkpoint in each.checkpoints],
     )
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    """Returns the contents of the files in a tokenizer's folder, by name."""
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.suffix != PARTIAL}
