@@ -3,8 +3,6 @@
 The Spanish-English file, whose source is the second column, is recognised by a checksum of its text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re
@@ -12,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from nmt_keras_serve.lines import open_text
 
@@ -156,7 +154,7 @@ class Columns:
                 "Remove the options, or pass --reverse to swap source and target."
             )
 
-    def of(self, table: str | None = None, *, english_first: bool = False) -> Columns:
+    def of(self, table: str | None = None, *, english_first: bool = False) -> Self:
         """Returns the columns with those of the Spanish-English file if ``table`` has its text and none are given.
 
         Args:

@@ -1,7 +1,5 @@
 """Dropout masks as pure functions of seed, batch, replica, target position and name."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 
@@ -22,7 +20,7 @@ class Randomness:
     position: tf.Tensor | int = 0  # [] int32: target position, if numbers are drawn position by position
 
     @staticmethod
-    def draw() -> Randomness:
+    def draw() -> "Randomness":
         """Returns a new randomness, drawn from Keras's global generator; see ``keras.utils.set_random_seed``."""
         return Randomness(keras.random.randint([], 0, 2**31 - 1, "int32"), 0)
 

@@ -1,7 +1,5 @@
 """Limits of repetition. They have Hugging Face's names, and act on log-probabilities as in its beam search."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from nmt_keras.config import PAD

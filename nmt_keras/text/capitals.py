@@ -1,7 +1,5 @@
 """Sentences in capitals are read in lower case, and their translations are written in capitals."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _OTHER = r"(?:[^\p{Ll}\p{Lo}]|[ªº])*"  # neither small letters nor letters of scripts without case

@@ -1,7 +1,5 @@
 """Trainer: restores the last checkpoint, makes updates, logs, validates and saves."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +25,7 @@ STEPS_TO_AGREE = 5
 class Callback:
     """Base class of callbacks, which a :class:`Trainer` calls in order."""
 
-    def on_update_end(self, trainer: Trainer) -> None:
+    def on_update_end(self, trainer: "Trainer") -> None:
         """Called after each update, before a validation."""
 
     def on_log(self, row: Mapping[str, float]) -> None:
