@@ -1,4 +1,4 @@
-"""``nmt train``: trains a run and evaluates it."""
+"""``nmt train`` trains a run and evaluates it. ``nmt demo`` then uses the run; see :mod:`nmt_keras.demo`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ import tyro
 
 from nmt_keras.cli.command import RARE, Command, Console, named_run
 from nmt_keras.config import Recipe, RunOptions, require
-from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, SplitCorpus, evaluation_pairs
+from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, CorpusUnavailable, SplitCorpus, evaluation_pairs
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.directory import is_run, read_origin, read_recipe, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.runs.training_data import PreparedSplit
+
+FALLING_BACK = (
+    "The demo continues with the built-in sample corpus: sentences from a small grammar of about 400 words. Its scores "
+    "cannot be compared with those of a real corpus. For the real corpus, run again with a network connection, or pass "
+    "a copy: nmt demo --corpus path/to/spa-eng.zip (make demo CORPUS=path/to/spa-eng.zip)."
+)
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,38 @@ class Train(Command):
                 f"({score['search']}, {score['sentences_per_s']} sentences/s; {score['signature']})"
             )
         return folder
+
+
+@dataclass(frozen=True)
+class Demo(Command):
+    """Run all steps from the corpus to a REST answer: train, evaluate, translate, plot, export and serve."""
+
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
+    minutes: float | None = None
+    """Training time in minutes, including compilation. Default: the training time of the recipe."""
+    recipe: str | None = None
+    """Name of a recipe, or a recipe file. Default: the recipe for the corpus."""
+
+    def __call__(self, console: Console) -> None:
+        """Runs the demo."""
+        from nmt_keras.corpus.loading import load_corpus
+        from nmt_keras.demo import announce_steps, demonstrate
+
+        steps, data = announce_steps(console.say), self.data
+        recipe = find_recipe(self.recipe) if self.recipe else CONDITIONAL_GRU
+        next(steps)
+        try:
+            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
+        except CorpusUnavailable as unavailable:
+            console.say(f"{unavailable}\n{FALLING_BACK}")
+            data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
+            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
+        next(steps)
+        if self.recipe is None and corpus.name == SAMPLE_NAME:
+            recipe = SAMPLE
+        train = Train(self.recipe, data=data, minutes=self.minutes, settings=recipe)
+        folder = train.train(console, train.chosen(), corpus)
+        demonstrate(corpus, with_languages_of(folder, data).languages, folder, console.say, steps)
 
 
 def recipe_name(arguments: Sequence[str]) -> str | None:

@@ -481,7 +481,7 @@ def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(
     small = first_sample_pairs(160, 20)
     sources, targets = sides([*small.train, *small.valid, *small.test])
     monkeypatch.setattr("nmt_keras.corpus.loading.SAMPLE_FILE", write(tmp_path / "small.tsv", targets, sources))
-    monkeypatch.setattr("nmt_keras.cli.demo.SAMPLE", replace(TINY_RECIPE, name="sample"))
+    monkeypatch.setattr("nmt_keras.cli.train.SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])
     said = capfd.readouterr()

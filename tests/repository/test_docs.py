@@ -18,7 +18,7 @@ from servers import running_server
 
 from docs import address, generate
 from nmt_keras import cli
-from nmt_keras.cli.serve import MODELS
+from nmt_keras.cli.runs import MODELS
 from nmt_keras.models import builder
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
