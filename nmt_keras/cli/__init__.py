@@ -1,6 +1,6 @@
 """The command line: ``nmt`` and ``python -m nmt_keras``. Only commands that compute import TensorFlow.
 
-Each module holds one command or a few similar ones (``corpora``, ``pairs``, ``runs``, ``train``), except
+Each module holds one command or a few similar ones (``corpora``, ``runs``, ``train``, ``translate``), except
 
     cache     cache of compiled training steps
     command   base classes of the commands
@@ -41,12 +41,11 @@ from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.corpora import Prepare, Select
 from nmt_keras.cli.evaluate import Evaluate
-from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.runs import Export, Recipes, Runs, Serve
 from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.train import Demo, Train, recipe_name
-from nmt_keras.cli.translate import Translate
+from nmt_keras.cli.translate import Align, Score, Translate
 from nmt_keras.config import require_choice
 
 COMMANDS: dict[str, type[Command]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt_keras.cli.pairs import Pairs
+from nmt_keras.cli.translate import Pairs
 
 PAIR = ("Hola, tío.", "Hello.")
 
