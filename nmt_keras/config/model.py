@@ -97,14 +97,13 @@ class AttentionConfig:
         require_choice("AttentionConfig.kind", (*get_args(AttentionKind), *REGISTERED_SCORES), self.kind)
         require_choices(self)
         require_positive(self, "units", "window", "max_source_positions")
-        if self.kind == "location" or not self.has_scores:
-            require(
-                self.span == "global",
-                "AttentionConfig.span",
-                f"'global' with AttentionConfig.kind {self.kind!r}",
-                self.span,
-                "Local spans require the kind 'additive', 'dot', 'general' or 'concat'.",
-            )
+        require(
+            (self.has_scores and self.kind != "location") or self.span == "global",
+            "AttentionConfig.span",
+            f"'global' with AttentionConfig.kind {self.kind!r}",
+            self.span,
+            "Local spans require the kind 'additive', 'dot', 'general' or 'concat'.",
+        )
 
     @property
     def has_scores(self) -> bool:
@@ -309,14 +308,13 @@ def _check_parts_fit(model: ModelConfig) -> None:
             decoder.units,
             "The kind 'general' accepts any size.",
         )
-    if attention.kind in ("fixed", "none"):
-        require(
-            recurrent,
-            "AttentionConfig.kind",
-            "a kind other than 'fixed' and 'none' with a self-attention encoder",
-            attention.kind,
-            "A self-attention encoder has no last state.",
-        )
+    require(
+        attention.kind not in ("fixed", "none") or recurrent,
+        "AttentionConfig.kind",
+        "a kind other than 'fixed' and 'none' with a self-attention encoder",
+        attention.kind,
+        "A self-attention encoder has no last state.",
+    )
     if decoder.order == "update-then-attend" and decoder.output == "state":
         require(
             attention.kind == "none",
