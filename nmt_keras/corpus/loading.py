@@ -1,7 +1,5 @@
 """Loads the corpus that ``CorpusOptions`` describe: reads or downloads it, splits it, and attaches word alignments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The corpus of a run: a file, two files, the built-in sample, a download, or a prepared corpus."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ lines or one shard. While a vocabulary is learnt, memory holds up to two million
 words (word tokenizers). ``pipelines.preparing`` writes the same shards on many machines.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack

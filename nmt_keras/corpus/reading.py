@@ -4,8 +4,6 @@ A table has tab-separated columns, or it is CSV (.csv) or JSON lines (.jsonl). `
 Sentences keep their spaces, case and accents.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

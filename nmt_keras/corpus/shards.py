@@ -10,8 +10,6 @@ included. A hash assigns each pair to a shard and orders the pairs in the shard.
 of the corpus. It does not depend on the order of the input or on the number of machines that wrote the shards.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

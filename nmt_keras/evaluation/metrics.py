@@ -3,8 +3,6 @@
 Translations and references are compared in NFC, so canonically equivalent text is equal.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -1,7 +1,5 @@
 """Metrics of systems with several runs, which differ in their seeds: per run, and averaged over the runs."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

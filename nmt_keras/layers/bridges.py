@@ -1,7 +1,5 @@
 """Bridges: compute the decoder's initial state from the encoder's states."""
 
-from __future__ import annotations
-
 import keras
 import tensorflow as tf
 

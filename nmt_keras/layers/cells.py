@@ -4,8 +4,6 @@ A cell splits its equation into two parts. ``project`` does not depend on the pr
 all positions. ``advance`` depends on it, and is the only part in the loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeAlias
 

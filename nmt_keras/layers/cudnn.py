@@ -1,7 +1,5 @@
 """Runs a recurrence over all positions as one operation of a Keras layer. On a GPU, cuDNN computes the operation."""
 
-from __future__ import annotations
-
 import functools
 
 import keras

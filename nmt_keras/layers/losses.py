@@ -1,7 +1,5 @@
 """Masked cross-entropy with label smoothing, in nats."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import keras

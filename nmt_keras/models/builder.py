@@ -5,8 +5,6 @@ class, add its line here, and add its name to the field's ``Literal``; a test co
 a score function from outside the package.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 

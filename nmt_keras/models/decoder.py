@@ -10,8 +10,6 @@ on the previous step, and no later step depends on ``features``. Teacher forcing
 Both also pass the memory. Teacher forcing reads all T positions at once, a search step one position of Q hypotheses.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 

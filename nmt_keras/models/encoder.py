@@ -1,7 +1,5 @@
 """Encoders: compute annotations from token ids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

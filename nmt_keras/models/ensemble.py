@@ -1,7 +1,5 @@
 """Ensembles: several models with the same vocabularies, used as one model in a search."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The interface between models and searches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

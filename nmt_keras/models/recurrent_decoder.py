@@ -1,7 +1,5 @@
 """Recurrent decoders: attend then update, conditional, update then attend, and input feeding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

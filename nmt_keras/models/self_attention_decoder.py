@@ -1,7 +1,5 @@
 """A decoder that attends to its own earlier states."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import keras

@@ -1,7 +1,5 @@
 """Seq2Seq: an encoder and a decoder as one Keras model."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import keras

@@ -1,7 +1,5 @@
 """Heatmaps of attention: one sentence, or a grid of several."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Mapping, Sequence

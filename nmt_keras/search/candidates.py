@@ -1,7 +1,5 @@
 """Candidates: the most probable next tokens that the constraints of a search allow."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Records of a search: its inputs, its state, and its result."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

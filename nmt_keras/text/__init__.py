@@ -3,8 +3,6 @@
 Only this subpackage imports ``tensorflow_text``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

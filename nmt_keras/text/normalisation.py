@@ -15,8 +15,6 @@ Then bytes beyond the limit are cut once more, because U+FFFD and NFC can have m
 replace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, TypeVar

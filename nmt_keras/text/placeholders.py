@@ -9,8 +9,6 @@ anyway, so it may not be a name. Such a word is read with a placeholder after it
 translates it. A sentence that has no other letters is copied as a whole.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -11,8 +11,6 @@ There are two exceptions: "▁" (U+2581), which SentencePiece uses for the space
 vocabulary with placeholders has no text for U+F0000 to U+F0007 (``text.placeholders``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import itertools

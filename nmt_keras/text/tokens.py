@@ -5,8 +5,6 @@ The operations are those of ``tf.strings`` and of ragged tensors. They give the 
 and the vocabulary files.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -12,8 +12,6 @@ Sentences are normalised first (``text.normalisation``). White space and the rem
 and are dropped. All other characters are kept.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path

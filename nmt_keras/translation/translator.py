@@ -1,7 +1,5 @@
 """The interface of translators: lists of strings in, translations out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
