@@ -40,7 +40,9 @@ METAVARS = {
     **dict.fromkeys(("source_language", "target_language"), "CODE"),
     **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
     **dict.fromkeys(("steps", "updates", "jobs", "n_best", "beam_size", "max_to_keep", "shards"), "N"),
-    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER", "minutes": "MINUTES", "epochs": "EPOCHS"},
+    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER"},
+    **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
+    **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
 }
 """Placeholders for the values of options in the short help. The full help shows types."""
 

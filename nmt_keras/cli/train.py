@@ -142,7 +142,9 @@ class Train(Command):
         data = with_languages_of(folder, self.data)
         if is_first_worker():
             require_tokenizer(data.target_language, data.bleu_tokenizer)  # for the evaluation after training
-        finished = is_finished(folder)
+        exists = is_run(folder)
+        require(exists or not self.options.extends, "--run", "an existing run to train longer", str(folder))
+        finished = is_finished(folder) and not self.options.extends
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder

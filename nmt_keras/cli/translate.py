@@ -31,7 +31,7 @@ from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, table_format
 from nmt_keras.files import to_json
 
 if TYPE_CHECKING:
-    from nmt_keras.translation.records import Translation
+    from nmt_keras.translation.records import AlignedPair, Translation
     from nmt_keras.translation.translator import Translator
 
 PAIRS_AT_ONCE = 1024
@@ -181,46 +181,68 @@ class Align(RunCommand):
 
     Prints one line of links per pair, such as 0-0 1-2. The link 1-2 joins source word 1 and target word 2, counted from
     0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
-    paste es.txt en.txt | nmt align RUN. Exported versions do not support forced alignment.
+    paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 
     pairs: Annotated[Pairs, tyro.conf.arg(name="")] = field(default_factory=Pairs)
+    translations: Flag = False
+    """Translate the lines of standard input, and print TRANSLATION<TAB>LINKS. Also for exported versions."""
     json: Flag = False
     """Print one JSON object per pair, with words and attention weights."""
+
+    def check(self) -> None:
+        """Raises ValueError if ``--translations`` is combined with a file."""
+        given = self.pairs.file != STANDARD_INPUT
+        hint = "The sentences are the lines of standard input."
+        require(not (self.translations and given), "--translations", "no FILE", self.pairs.file, hint)
 
     def __call__(self, console: Console) -> None:
         """Prints one line per pair."""
         from nmt_keras.corpus.alignments import to_pharaoh
+        from nmt_keras.translation.word_alignment import links, written_words
+
+        cut: list[int] = []
+        for number, (pair, aligned, truncated) in enumerate(self._aligned(console), start=1):
+            cut += [number] * truncated
+            words = written_words(aligned, *pair)
+            linked = links(words)
+            if self.json:
+                row = {
+                    **pair._asdict(),
+                    "links": linked,
+                    "source_words": words.source,
+                    "target_words": words.target,
+                    "weights": words.alignment.round(4).tolist(),
+                    "truncated": truncated,
+                }
+                print(to_json(row))
+            else:
+                print(f"{pair.target}\t" * self.translations + to_pharaoh(linked))
+        tell_lines(console.say, CUT, cut, "the input")
+
+    def _aligned(self, console: Console) -> Iterator[tuple[Pair, AlignedPair, bool]]:
+        """Yields each pair, its alignment, and whether a side was cut."""
         from nmt_keras.corpus.encoding import encode_pairs
         from nmt_keras.translation.model_translator import ModelTranslator
-        from nmt_keras.translation.word_alignment import align_words, links, written_words
+        from nmt_keras.translation.word_alignment import align_words
 
         translator = nmt_keras.load(self.path, *self.ensemble)
+        if self.translations:
+            for _, lines in console.count(sentence_blocks((), console.say)):
+                for line, found in zip(lines, translator.translate(lines), strict=True):
+                    aligned = align_words(found.source_tokens, found.tokens, found.alignment)
+                    yield Pair(line, one_line(found.text)), aligned, found.truncated
+            return
         if not isinstance(translator, ModelTranslator):
             raise ValueError(
-                f"RUN: expected a run directory, because exports do not align pairs. Received: {self.path}."
+                "RUN: expected a run directory, because exports do not align given pairs. "
+                f"Received: {self.path}. Pass the run, or --translations."
             )
-        cut: list[int] = []
-        for before, pairs in console.count(self.pairs.blocks(console.say)):
+        for _, pairs in console.count(self.pairs.blocks(console.say)):
             _, _, too_long = encode_pairs(translator.codec, pairs)
-            aligned = translator.align([pair.source for pair in pairs], [pair.target for pair in pairs])
-            cut += [number for number, is_cut in enumerate(too_long.tolist(), before + 1) if is_cut]
-            for pair, given, truncated in zip(pairs, aligned, too_long.tolist(), strict=True):
-                words = written_words(align_words(*given), *pair)
-                linked = links(words)
-                if self.json:
-                    row = {
-                        **pair._asdict(),
-                        "links": linked,
-                        "source_words": words.source,
-                        "target_words": words.target,
-                        "weights": words.alignment.round(4).tolist(),
-                        "truncated": truncated,
-                    }
-                    print(to_json(row))
-                else:
-                    print(to_pharaoh(linked))
-        tell_lines(console.say, CUT, cut, "the input")
+            given = translator.align([pair.source for pair in pairs], [pair.target for pair in pairs])
+            for pair, each, truncated in zip(pairs, given, too_long.tolist(), strict=True):
+                yield pair, align_words(*each), truncated
 
 
 @dataclass(frozen=True)

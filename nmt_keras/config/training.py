@@ -163,6 +163,11 @@ class TrainConfig:
 class RunOptions:
     """Training options that are not part of a recipe."""
 
+    more_minutes: float | None = None
+    """Minutes to add to a finished run. The schedule is stretched to the new length, so the learning rate rises
+    again."""
+    more_epochs: float | None = None
+    """Epochs to add to a finished run. The schedule is stretched to the new length."""
     init_from: str | None = None
     """Run to fine-tune: its best weights and its vocabularies are copied. The optimizer and the schedule start from the
     beginning."""
@@ -177,3 +182,11 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")
+        more = self.more_minutes, self.more_epochs
+        require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "at most one of them", more)
+        require_each(self, lambda value: value is None or value > 0, "more than 0", "more_minutes", "more_epochs")
+
+    @property
+    def extends(self) -> bool:
+        """``True`` if a finished run is trained longer."""
+        return (self.more_minutes, self.more_epochs) != (None, None)

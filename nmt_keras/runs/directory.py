@@ -81,7 +81,8 @@ def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     }:
         remedy = f"Pass the recipe of the run, train in another run directory, or remove {folder}."
         if changed.keys() <= {"train.steps", "train.epochs", "train.minutes"}:
-            remedy = f"To train longer, train a new run with RunOptions.init_from {folder}."
+            more = "RunOptions.more_epochs or RunOptions.more_minutes"
+            remedy = f"To train a finished run longer, run nmt train --run {folder} with {more}."
         raise ValueError(f"{path}: the run has another recipe: {', '.join(changed.values())}. {remedy}")
     return stored
 

@@ -77,7 +77,7 @@ def train_run(
         if not chief:
             _await_recipe(folder)
             refuse_other_corpus(folder, data.facts)
-        if is_finished(folder):
+        if is_finished(folder) and not options.extends:
             if chief and options.previous:
                 set_damaged_aside(folder / CHECKPOINTS, report)
             return recipe
@@ -108,6 +108,8 @@ def train_run(
             report,
             show,
             callbacks,
+            more_minutes=options.more_minutes,
+            more_epochs=options.more_epochs,
             previous=options.previous,
             stop_after=stop_after,
             is_chief=chief,

@@ -25,6 +25,17 @@ class Progress:
     reductions: int = 0  # number of times that a plateau lowered the rate
     finished: bool = False
 
+    def extend(self, updates: int, config: TrainConfig) -> None:
+        """Adds updates to a finished training.
+
+        The schedules are stretched: the learning rate continues as if the run had had the new length from the
+        beginning. If the length is in minutes, it grows by the time of the updates at the mean speed.
+        """
+        share = self.step / (self.step + updates)
+        self.total = self.step + updates if config.minutes is None else self.seconds / share
+        self.validations = int(config.validations * share)
+        self.stale, self.finished = 0, False
+
     def record_validation(self, cost: float, config: TrainConfig, *, last: bool) -> bool:
         """Records a validation's loss in nats per token, or -BLEU. Returns ``True`` if it is the lowest so far.
 

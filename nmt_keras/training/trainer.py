@@ -60,6 +60,7 @@ class Trainer:
         report: Function that receives messages for the user.
         show: Function that shows the progress after each update.
         callbacks: Additional callbacks.
+        more_minutes, more_epochs: Minutes or epochs to add to a finished run; see ``RunOptions``.
         previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
         stop_after: Step after which training stops, without being finished; ``None`` for no such step.
         is_chief: If ``False``, this process writes no files. All processes make the same calls.
@@ -79,6 +80,8 @@ class Trainer:
         show: Show,
         callbacks: Sequence[Callback] = (),
         *,
+        more_minutes: float | None = None,
+        more_epochs: float | None = None,
         previous: bool = False,
         stop_after: int | None = None,
         is_chief: bool = True,
@@ -95,6 +98,7 @@ class Trainer:
         self.stop_signal: int | None = None
         """Signal that stops all processes after this update; ``None`` for no signal."""
         self._validate_model, self._log_path, self._previous = validate, log_path, previous
+        self._more_minutes, self._more_epochs = more_minutes, more_epochs
         self._stop_after, self._is_chief = stop_after, is_chief
         self._began = time.perf_counter()
         require(
@@ -106,7 +110,7 @@ class Trainer:
         )
 
     def train(self) -> None:
-        """Trains the model. Does nothing if the run is finished.
+        """Trains the model. Does nothing if the run is finished and not extended.
 
         Raises:
             Interrupted: SIGINT, SIGTERM or SIGHUP arrived; the state is saved.
@@ -181,6 +185,15 @@ class Trainer:
             self.report(f"training for {progress.total:.0f} steps, {epochs:.2f} epochs of {len(self.batches)} batches")
         else:
             self.report(f"training for {progress.total / 60.0:.1f} minutes, in epochs of {len(self.batches)} batches")
+
+    def _more_updates(self) -> int:
+        """Returns the number of updates to add to a finished run. Minutes are converted at the run's mean speed."""
+        updates = 0.0
+        if self._more_epochs is not None:
+            updates = self._more_epochs * len(self.batches) / self.config.gradient_accumulation_steps
+        elif self._more_minutes is not None:
+            updates = 60.0 * self._more_minutes * self.progress.step / self.progress.seconds
+        return math.ceil(updates)
 
     # Updates
 
@@ -305,6 +318,8 @@ class Trainer:
         if math.isinf(replicas.mean_over_processes(progress.best)):
             progress.best = math.inf  # a slow disk may show the best checkpoint to some processes only
         self._seconds_before = progress.seconds
+        if progress.finished and (updates := self._more_updates()):
+            progress.extend(updates, self.config)
         if progress.finished:
             return
         if restored:

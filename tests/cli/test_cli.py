@@ -232,6 +232,15 @@ def test_given_pairs_are_aligned_in_the_pharaoh_format_or_as_json(run_folder, pa
         assert np.array(row["weights"]) == pytest.approx(aligned.alignment, abs=1e-3)
 
 
+def test_translations_are_aligned_and_a_blank_line_stays_blank(run_folder, type_in, answers):
+    type_in("\n" + "\n".join(SENTENCES) + "\n")
+    blank, *found = answers("align", run_folder, "--translations")
+    assert blank == "\t"
+    for line, source, each in zip(found, SENTENCES, nmt_keras.load(run_folder).translate(SENTENCES), strict=True):
+        words = written_words(align_words(each.source_tokens, each.tokens, each.alignment), source, each.text)
+        assert line == f"{each.text}\t{to_pharaoh(links(words))}"
+
+
 @pytest.mark.parametrize("command", ["align", "score"])
 def test_columns_of_a_file_are_chosen_by_options(command, run_folder, pairs, tmp_path, answers, fails):
     sources, targets = sides(pairs[:5])
@@ -261,7 +270,9 @@ def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(
 def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
-    Path("mine.yaml").write_text("\n".join(answers("recipes", "tutorial")).replace("tutorial", "mine"), "utf-8-sig")
+    Path("mine.yaml").write_text(
+        "\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"), "utf-8-sig"
+    )
     assert cli.parse(["train", "mine.yaml", "--minutes", "3"]).chosen().name == "mine"
 
 
@@ -499,4 +510,6 @@ def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(
     assert sorted(version.name for version in Path("saved_models/demo").iterdir()) == ["1", "2"]
     with pytest.raises(SystemExit):
         cli.main(["demo", "--minutes", "7"])
-    assert re.search(r"train.minutes None -> 7.0.* --init-from runs/sample", capfd.readouterr().err)
+    assert re.search(
+        r"train.minutes None -> 7.0.* --run runs/sample with --more-epochs or --more-minutes", capfd.readouterr().err
+    )

@@ -202,6 +202,8 @@ def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path
     for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
         write_pairs(name, some)
     nmt("train tiny --corpus a.tsv --valid valid.tsv --run a")
+    assert "--run: " in fails("train tiny --corpus a.tsv --valid valid.tsv --run none --more-epochs 1")
+    assert "training for 9 steps" in nmt("train --run a --more-epochs 1").err  # an epoch of 80 pairs has 5 batches
     nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
     assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
     command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from

@@ -43,7 +43,9 @@ def test_another_training_time_of_a_trained_run_is_answered_with_more_training(t
     (tmp_path / "checkpoints" / "last" / "ckpt-20").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"train\.steps 20 -> ") as error:
         resolve_recipe(tmp_path, recipe(**time))
-    assert with_options(str(error.value)).endswith(f"train a new run with --init-from {tmp_path}.")
+    assert with_options(str(error.value)).endswith(
+        f"run nmt train --run {tmp_path} with --more-epochs or --more-minutes."
+    )
     with pytest.raises(ValueError, match=f"or remove {tmp_path}"):
         resolve_recipe(tmp_path, recipe(**time, seed=7))
 

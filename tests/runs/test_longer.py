@@ -1,0 +1,57 @@
+"""A finished run is trained longer."""
+
+import pytest
+from bigram import STEPS, Run, assert_same_checkpoints, config, kill, random_batches
+
+from nmt_keras.training import is_finished, read_log
+from nmt_keras.training.schedules import learning_rate
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return random_batches()
+
+
+def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp_path):
+    """The cosine decay is stretched. It has almost reached 0 at the last step, so the rate rises again."""
+    settings = config(log_every=1)
+    Run(batches, tmp_path, settings)()
+    assert is_finished(tmp_path)
+    more = Run(batches, tmp_path, settings)(more_epochs=2.0)
+    total = STEPS + 2 * len(batches)
+    assert more.shown == [(step, total) for step in range(STEPS + 1, total + 1)]
+    rates = {row["step"]: row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row}
+    for step in range(1, total + 1):
+        length = STEPS if step <= STEPS else total
+        assert rates[step] == pytest.approx(learning_rate(settings, step - 1, length), rel=1e-5)
+    assert rates[STEPS + 1] > rates[STEPS]
+    assert is_finished(tmp_path)
+    assert Run(batches, tmp_path, settings)().shown == []
+
+
+def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
+    settings = config(patience=1)
+    early = Run(batches, tmp_path, settings, losses=(1.0, 2.0))()
+    assert early.steps[-1] < STEPS
+    more = Run(batches, tmp_path, settings, losses=(0.5,))(more_epochs=1.0)
+    assert len(more.steps) == len(batches)
+
+
+def test_minutes_lengthen_a_run_of_minutes(batches, tmp_path):
+    settings = config(steps=None, minutes=0.01)
+    first = Run(batches, tmp_path, settings)()
+    more = Run(batches, tmp_path, settings)(more_minutes=0.01)
+    assert more.steps[0] == first.steps[-1] + 1
+    assert is_finished(tmp_path)
+
+
+@pytest.mark.parametrize("place", [1, 4], ids=["before a checkpoint", "after one"])
+def test_a_longer_run_that_is_killed_ends_with_the_weights_of_one_that_was_not(place, batches, tmp_path):
+    """The same command resumes the training and does not lengthen it again."""
+    settings = config(checkpoint_every=2)
+    for name in ("whole", "killed"):
+        Run(batches, tmp_path / name, settings)()
+    Run(batches, tmp_path / "whole", settings)(more_epochs=1.0)
+    Run(batches, tmp_path / "killed", settings, at={STEPS + place: kill}).until_stopped(more_epochs=1.0)
+    Run(batches, tmp_path / "killed", settings)(more_epochs=1.0)
+    assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
