@@ -33,6 +33,8 @@ EXECUTED = ("0-nmt-with-attention", "2-train", "1-step-by-step", "3-attention")
 """Notebooks that are committed with outputs, in the order of their execution: notebook 1 uses the run of notebook 2."""
 HASH = "executed_source_sha256"
 """Metadata of a cell: the hash of the source that produced its outputs."""
+NATIVE_LOG = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] ")
+"""Beginning of a line that TensorFlow's C++ code logs. It differs from machine to machine."""
 RECIPES_HASH = "executed_recipes_sha256"
 """Metadata of a notebook: the hash of the recipes with which it was executed; see ``recipes_hash``."""
 
@@ -83,17 +85,20 @@ def execute(path: Path, folder: Path) -> None:
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
             for output in cell.outputs:
                 if "text" in output:
-                    output.text = as_printed(output.text.replace(str(folder), "."))
+                    output.text = as_printed(output.text.replace(str(folder), ".").replace(f"{ROOT}/", ""))
     notebook.metadata[RECIPES_HASH] = recipes_hash()
     nbformat.write(notebook, path)
 
 
 def as_printed(text: str) -> str:
-    """Returns a text as a terminal shows it: only the last state of a progress bar is left."""
+    """Returns a text as a terminal shows it, without TensorFlow's native log lines.
+
+    Only the last state of a progress bar is left.
+    """
     lines = (
         re.split(r"[\r\b]+", line.rstrip("\r\b"))[-1] for line in re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text).split("\n")
     )
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(line.rstrip() for line in lines if not NATIVE_LOG.match(line))
 
 
 def main(options: Options) -> None:
