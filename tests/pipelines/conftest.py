@@ -26,7 +26,7 @@ def dask(tmp_path, monkeypatch):
         cluster = LocalCluster(
             n_workers=2,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",  # any free port: two test processes may have a cluster each
             local_directory=str(tmp_path),
             preload=[str(Path(__file__).with_name("killing.py"))],
         )
