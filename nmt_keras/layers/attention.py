@@ -5,6 +5,7 @@ attention weights, over all annotations or over a window. The context is the wei
 loop over target positions, ``alignment`` puts the attention weights of a window at their source positions.
 """
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 import keras
@@ -67,6 +68,7 @@ class Attention(BaseLayer):
     def keys(self, encoding: Encoding) -> Nest:
         """Returns tensors for ``attend`` that do not depend on the query: a nest of [B, ...]; None by default."""
 
+    @abstractmethod
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns the attention weights alpha_ij.
 
@@ -75,7 +77,6 @@ class Attention(BaseLayer):
             position: [B, Q] int32, target position of each decoder state, counted from 0.
             memory: Memory of the source sentences.
         """
-        raise NotImplementedError
 
     def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns SUM_j alpha_ij v_j, [B, Q, P].

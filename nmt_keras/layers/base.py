@@ -1,5 +1,6 @@
 """The base class of our layers."""
 
+from abc import ABC
 from typing import Any, Self, TypeAlias
 
 import keras
@@ -14,7 +15,7 @@ Nest: TypeAlias = Any
 """Nest of tensors, as in ``tf.nest``: a tensor, None, or a tuple of nests."""
 
 
-class BaseLayer(keras.layers.Layer):
+class BaseLayer(keras.layers.Layer, ABC):
     """A layer whose variables are not cast when they are read.
 
     Inside a loop, Keras would cast a variable at every position. ``layers.matmul`` casts each matrix once.
@@ -62,6 +63,14 @@ def layer_norm(units: int, name: str, dtype: keras.DTypePolicy) -> keras.layers.
     layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, name=name)
     layer.build((None, None, units))
     return layer
+
+
+def token_embedding(
+    vocabulary_size: int, size: int, initializer: str, dtype: keras.DTypePolicy
+) -> keras.layers.Embedding:
+    """Returns the embedding of the tokens of one side, [V, E], with initial weights of the scheme ``initializer``."""
+    weights = initializer_of(initializer, "kernel", "uniform")
+    return keras.layers.Embedding(vocabulary_size, size, weights, dtype=dtype.name, name="embedding")
 
 
 def serialize(layer: keras.layers.Layer) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """Bridges: compute the decoder's initial state from the encoder's states."""
 
+from abc import abstractmethod
+
 import keras
 import tensorflow as tf
 
@@ -21,9 +23,9 @@ class Bridge(BaseLayer):
             encoding_shape: ``Encoding`` of shapes.
         """
 
+    @abstractmethod
     def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
         """Returns the initial state of each cell of ``stack``: nests of [B, 1, U]."""
-        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -4,6 +4,7 @@ A cell splits its equation into two parts. ``project`` does not depend on the pr
 all positions. ``advance`` depends on it, and is the only part in the loop.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -94,6 +95,7 @@ class Cell(BaseLayer):
         """Returns C c_t: [..., context size] -> [..., projections · U]."""
         return matmul(context, self.context_kernel)
 
+    @abstractmethod
     def advance(self, projected: tf.Tensor, state: CellState, dropout_mask: tf.Tensor | None = None) -> CellState:
         """Returns s_t.
 
@@ -103,7 +105,6 @@ class Cell(BaseLayer):
             dropout_mask: [..., U] float, multiplied by s_{t-1} before each product that reads s_{t-1} (variational
                 dropout: Gal, Ghahramani 2016, section 4). None for no dropout.
         """
-        raise NotImplementedError
 
     def zero_state(self, batch: tf.Tensor) -> CellState:
         """Returns zero states for ``batch`` sentences, [] int32: a nest of [B, 1, U]."""

@@ -1,5 +1,6 @@
 """Local attention: a window of source positions (Luong, Pham, Manning 2015, section 3.2)."""
 
+from abc import abstractmethod
 from typing import Literal
 
 import keras
@@ -35,9 +36,9 @@ class LocalAttention(GlobalAttention):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "window": self.window}
 
+    @abstractmethod
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t [B, Q] float32, within the sentence."""
-        raise NotImplementedError
 
     def weight_by_distance(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns the attention weights, adjusted by distance.

@@ -1,5 +1,7 @@
 """Output layers: compute logits from the decoder state, the context and the previous word."""
 
+from abc import abstractmethod
+
 import keras
 import tensorflow as tf
 
@@ -43,6 +45,7 @@ class OutputLayer(BaseLayer):
         """Returns C_o c: [..., D] -> [..., O]. A layer without C_o returns c."""
         return context
 
+    @abstractmethod
     def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns the input of ``logits``, [B, T, feature_size].
 
@@ -51,7 +54,6 @@ class OutputLayer(BaseLayer):
             projected_context: [B, T, O] float, C_o c; None without a context.
             embedded: [B, T, E] float, embeddings of the previous words.
         """
-        raise NotImplementedError
 
     def logits(self, features: tf.Tensor, embeddings: keras.Variable) -> tf.Tensor:
         """Returns W t + b: [B, T, feature_size] -> [B, T, V].

@@ -1,5 +1,7 @@
 """Score functions of attention."""
 
+from abc import abstractmethod
+
 import keras
 import tensorflow as tf
 
@@ -22,10 +24,11 @@ class ScoreFunction(BaseLayer):
         """Returns e_ij [B, Q, S] for queries s_i [B, Q, U] and annotations h_j [B, S, D]."""
         return self.scores(query, self.keys(values))
 
+    @abstractmethod
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns the part of the scores that does not depend on the query: annotations [B, S, D] -> keys [B, S, A]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns e_ij [B, Q, W].
 
@@ -33,7 +36,6 @@ class ScoreFunction(BaseLayer):
             query: [B, Q, U] float.
             keys: [B, W, A] float, shared by all queries; or [B, Q, W, A], the window of each query of local attention.
         """
-        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

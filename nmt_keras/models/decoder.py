@@ -10,6 +10,7 @@ on the previous step, and no later step depends on ``features``. Teacher forcing
 Both also pass the memory. Teacher forcing reads all T positions at once, a search step one position of Q hypotheses.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -17,10 +18,9 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import Nest, Shape, deserialize, serialize
+from nmt_keras.layers.base import Nest, Shape, deserialize, serialize, token_embedding
 from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.memory import Encoding, LayerStates, Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
@@ -34,7 +34,7 @@ class DecoderOutput(NamedTuple):
     alignment: tf.Tensor  # [B, T, S] float: each row sums to 1
 
 
-class BaseDecoder(keras.Model):
+class BaseDecoder(keras.Model, ABC):
     """Embeds target tokens, reads the memory of the source, and predicts the next tokens.
 
     Subclasses define ``setup_memory``, ``initial_state``, ``inputs``, ``advance`` and ``features``.
@@ -79,13 +79,7 @@ class BaseDecoder(keras.Model):
         self.units, self.depth, self.output_layer = units, layers, output_layer
         self.dropout_rate, self.output_dropout_rate = dropout_rate, output_dropout_rate
         self.initializer = initializer
-        self.embedding = keras.layers.Embedding(
-            vocabulary_size,
-            embedding_size,
-            initializer_of(initializer, "kernel", "uniform"),
-            dtype=self.dtype_policy.name,
-            name="embedding",
-        )
+        self.embedding = token_embedding(vocabulary_size, embedding_size, initializer, self.dtype_policy)
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
         """Builds the embedding.
@@ -118,25 +112,25 @@ class BaseDecoder(keras.Model):
         """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
         return False
 
+    @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the decoder memory: the annotations, and the keys that are computed from them once per sentence."""
-        raise NotImplementedError
 
+    @abstractmethod
     def initial_state(self, memory: Memory) -> Nest:
         """Returns the state before the first token: a nest of [B, 1, ...]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Nest:
         """Embeds tokens ``ids`` [B, Q], projects the embeddings with one matrix product, and draws dropout masks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def advance(self, x: Nest, state: Nest, memory: Memory) -> tuple[Nest, Nest]:
         """Computes the next state and the results of one position. Only this part depends on the previous state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def features(self, x: Nest, results: Nest, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
-        raise NotImplementedError
 
     def output(self, x: Nest, results: Nest, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""

@@ -1,12 +1,13 @@
 """Encoders: compute annotations from token ids."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
-from nmt_keras.layers.base import Shape, layer_norm
+from nmt_keras.layers.base import Shape, layer_norm, token_embedding
 from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.cudnn import can_fuse, run_cudnn
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
@@ -17,7 +18,7 @@ from nmt_keras.layers.scan import scan
 from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, sinusoids
 
 
-class BaseEncoder(keras.Model):
+class BaseEncoder(keras.Model, ABC):
     """Computes the annotations of sentences.
 
     Args:
@@ -48,18 +49,13 @@ class BaseEncoder(keras.Model):
         require(units >= 1 and layers >= 1, "units, layers", "at least 1", (units, layers))
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.depth, self.dropout_rate, self.initializer = units, layers, dropout_rate, initializer
-        self.embedding = keras.layers.Embedding(
-            vocabulary_size,
-            embedding_size,
-            initializer_of(initializer, "kernel", "uniform"),
-            dtype=self.dtype_policy.name,
-            name="embedding",
-        )
+        self.embedding = token_embedding(vocabulary_size, embedding_size, initializer, self.dtype_policy)
 
+    @abstractmethod
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding of ids [B, S]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
@@ -72,7 +68,6 @@ class BaseEncoder(keras.Model):
             mask: [B, S] bool, True at tokens.
             randomness: Source of the random numbers of dropout; None for no dropout.
         """
-        raise NotImplementedError
 
     def call(
         self,

@@ -8,6 +8,7 @@ and the vocabulary files.
 import dataclasses
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +40,7 @@ class Tokens(NamedTuple):
     text: tf.Tensor  # [B] string, the normalised sentence
 
 
-class Tokenizer(tf.Module):
+class Tokenizer(tf.Module, ABC):
     """Base class of tokenizers. Converts strings of one side of the corpus to ids and back, in the graph."""
 
     config: TokenizerConfig
@@ -58,10 +59,11 @@ class Tokenizer(tf.Module):
         """
         return self.encode_normalised(normalise(text, self.config.max_tokens))
 
+    @abstractmethod
     def encode_normalised(self, sentences: Normalised) -> Tokens:
         """Encodes normalised sentences; see ``encode``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor | None = None, replacements: tf.Tensor | None = None
     ) -> tf.Tensor:
@@ -75,8 +77,8 @@ class Tokenizer(tf.Module):
         Returns:
             [B] string.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def surfaces(self, ids: tf.Tensor, replacements: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the surface of each token: "" for PAD, START, END and placeholders, "⁇" for UNK.
 
@@ -87,7 +89,6 @@ class Tokenizer(tf.Module):
         Returns:
             [B, T] string.
         """
-        raise NotImplementedError
 
     def save(self, folder: str | Path) -> None:
         """Writes the vocabulary and ``text.json`` into ``folder``, created if missing."""

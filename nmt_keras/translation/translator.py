@@ -1,5 +1,6 @@
 """The interface of translators: lists of strings in, translations out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -35,7 +36,7 @@ SOURCE = tf.TensorSpec([None], tf.string, name="source")
 TARGET = tf.TensorSpec([None], tf.string, name="target")
 
 
-class Translator(tf.Module):
+class Translator(tf.Module, ABC):
     """Base class of translators. Subclasses work on tensors; users call the methods on lists.
 
     The methods on lists accept any number of sentences and return results in the same order. Sentences of similar
@@ -46,22 +47,23 @@ class Translator(tf.Module):
         ValueError: ``batch_size`` is not positive, or lists differ in length.
     """
 
+    @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
         """Returns the best translation of each sentence.
 
         Args:
             text: [B] string. Sentences.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """Returns the n-best list of each sentence.
 
         Args:
             text: [B] string. Sentences.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """Returns the log-probability of each target as a translation of its source.
 
@@ -69,7 +71,6 @@ class Translator(tf.Module):
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
-        raise NotImplementedError
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""

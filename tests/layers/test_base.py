@@ -9,6 +9,7 @@ import tensorflow as tf
 from combinations import COMBINATIONS
 
 from nmt_keras.layers.matmul import weights_read_once
+from nmt_keras.layers.scores import ScoreFunction
 from nmt_keras.models.seq2seq import build_model
 
 SOURCE = tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]])
@@ -25,6 +26,15 @@ def layers_of(layer):
         inner = value if isinstance(value, list) else [value]
         found += [each for one in inner if isinstance(one, keras.layers.Layer) for each in layers_of(one)]
     return found
+
+
+def test_a_part_that_lacks_a_method_is_refused_when_it_is_made():
+    class Unfinished(ScoreFunction):
+        def keys(self, values):
+            return values
+
+    with pytest.raises(TypeError, match="abstract method scores"):
+        Unfinished()
 
 
 def test_every_layer_comes_back_from_its_configuration():

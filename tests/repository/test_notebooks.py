@@ -156,9 +156,13 @@ def test_outputs_are_small_and_hold_no_path_of_a_machine(name):
         ("a\nb\n", "a\nb\n"),
         ("1/3 ...\r2/3 ...\r3/3 done\nnext", "3/3 done\nnext"),
         ("\x1b[1m1/2\x1b[0m \b\b\b\b2/2 done\n", "2/2 done\n"),
+        (
+            "E0000 00:00:1795742586.287818   29527 cuda_platform.cc:52] failed call to cuInit\nE0000 is kept\n",
+            "E0000 is kept\n",
+        ),
     ],
 )
-def test_a_progress_bar_is_kept_in_its_last_state(printed, shown):
+def test_a_progress_bar_is_kept_in_its_last_state_and_native_log_lines_are_left_out(printed, shown):
     assert as_printed(printed) == shown
 
 

@@ -3,7 +3,7 @@
 import pytest
 from bigram import STEPS, Run, assert_same_checkpoints, config, kill, random_batches
 
-from nmt_keras.training import is_finished, read_log
+from nmt_keras.training import Progress, is_finished, read_log
 from nmt_keras.training.schedules import learning_rate
 
 
@@ -35,6 +35,13 @@ def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
     assert early.steps[-1] < STEPS
     more = Run(batches, tmp_path, settings, losses=(0.5,))(more_epochs=1.0)
     assert len(more.steps) == len(batches)
+
+
+@pytest.mark.parametrize(("length", "total"), [({"steps": 10}, 15), ({"steps": None, "minutes": 1.0}, 90.0)])
+def test_the_new_length_is_in_updates_or_in_seconds_at_the_mean_speed(length, total):
+    progress = Progress(step=10, seconds=60.0, total=10, validations=4, stale=3, finished=True)
+    progress.extend(5, config(**length, validations=4))
+    assert progress == Progress(step=10, seconds=60.0, total=total, validations=2)
 
 
 def test_minutes_lengthen_a_run_of_minutes(batches, tmp_path):
