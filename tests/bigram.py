@@ -4,7 +4,6 @@ import os
 import signal
 from collections import namedtuple
 from dataclasses import replace
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -26,8 +25,6 @@ Logits = namedtuple("Logits", "logits")
 
 class Bigram(keras.Model):
     """Predicts each token from the token before it and from the bag of source words."""
-
-    encoder = SimpleNamespace(supports_cudnn=False)
 
     def __init__(self, units=3, rate=0.3):
         super().__init__()

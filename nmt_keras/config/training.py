@@ -102,8 +102,7 @@ class TrainConfig:
     seed: int = 1
     """Seed of the initial weights, the corpus order and dropout."""
     xla: bool | None = None
-    """If True, compiles the forward and backward pass with XLA. None uses XLA, except on a GPU
-    if cuDNN can compute the encoder, and on several GPUs."""
+    """If True, compiles the forward and backward pass with XLA. None uses XLA, except on several GPUs."""
 
     def __post_init__(self) -> None:
         require(

@@ -59,9 +59,10 @@ def run_cudnn(
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
     layer = _layer(isinstance(cell, LSTMCell), cell.units, x.shape[-1], cell.compute_dtype)
-    unused = [variable.value for variable in layer.non_trainable_variables]  # dropout seed; the rate is 0
     initial = None if initial_state is None else [state[:, 0] for state in tf.nest.flatten(initial_state)]
-    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=initial, mask=mask)
+    with keras.StatelessScope(zip(layer.trainable_variables, _weights(cell), strict=True)):
+        # not stateless_call, which under a mixed policy passes float32 weights
+        outputs, *states = layer(x, initial_state=initial, mask=mask)
     if reverse:
         outputs = tf.reverse_sequence(outputs, lengths, seq_axis=1, batch_axis=0)
     states = [state[:, tf.newaxis] for state in states]
@@ -77,11 +78,7 @@ def _weights(cell: Cell) -> list[tf.Tensor]:
 
 @functools.cache
 def _layer(lstm: bool, units: int, input_size: int, dtype: str) -> keras.layers.Layer:
-    """Returns Keras's layer of these sizes; its own weights are never used.
-
-    Its variables have the type of its inputs. With a mixed policy, Keras would pass float32 weights, which cuDNN
-    rejects.
-    """
+    """Returns Keras's layer of these sizes, which computes in ``dtype``; its own weights are never used."""
     options = {"return_sequences": True, "return_state": True, "dtype": dtype, "use_cudnn": "auto", "seed": 0}
     zeros = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
     kind = keras.layers.LSTM if lstm else keras.layers.GRU

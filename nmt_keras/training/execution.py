@@ -20,25 +20,21 @@ class Execution(NamedTuple):
     fused: bool  # plain graph; recurrent layers use cuDNN if it supports their cells
 
 
-def choose_execution(
-    xla: bool | None, gpus: int, precision: str = "float32", *, supports_cudnn: bool = False
-) -> Execution:
-    """Chooses XLA on a CPU. On a GPU, chooses a plain graph if cuDNN computes the encoder, else XLA.
+def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") -> Execution:
+    """Chooses XLA on a CPU and on one GPU, and a plain graph with cuDNN on several GPUs.
 
-    On one H200 and short sentences (docs/guides/train-on-a-gpu.md), cuDNN was 1.27 times as fast as a plain graph, and
-    XLA 2.3 to 3.5 times where cuDNN computes nothing. XLA was not measured where cuDNN computes the encoder, nor on
-    several GPUs.
+    On one H200 (docs/guides/train-on-a-gpu.md), XLA was 2.3 to 3.5 times as fast as a plain graph, and 2.3 times as
+    fast as one with cuDNN. On several GPUs, XLA was not measured.
 
     Args:
         xla: ``True`` requires XLA and ``False`` forbids it. ``None`` chooses by device.
         gpus: Number of GPUs that train together.
         precision: See ``TrainConfig.precision``.
-        supports_cudnn: If True, cuDNN can compute the encoder.
 
     Raises:
         ValueError: ``precision`` is bfloat16-products, but the step is not compiled by XLA on a CPU.
     """
-    compiled = (gpus == 0 or (gpus == 1 and not supports_cudnn)) if xla is None else xla
+    compiled = gpus <= 1 if xla is None else xla
     require(
         precision != BFLOAT16_PRODUCTS or (compiled and gpus == 0),
         "TrainConfig.precision",
@@ -91,4 +87,4 @@ def execution_of(config: TrainConfig, model: Seq2Seq) -> Execution:
         f"Build the model under float32, or train with precision {policy}.",
     )
     gpus = len(tf.config.list_logical_devices("GPU")) * find_cluster()[0]
-    return choose_execution(config.xla, gpus, config.precision, supports_cudnn=model.encoder.supports_cudnn)
+    return choose_execution(config.xla, gpus, config.precision)
