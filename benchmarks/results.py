@@ -44,6 +44,8 @@ VOCABULARY = 5_000
 WINDOW = 3
 """Half-width D of local attention. A window covers 7 of 8 tokens on average. In the paper, it covers 21 of 25."""
 BEAM = 12
+NO_PILOTS, FOUR_RATES = (1.0,), (0.5, 1.0, 2.0, 4.0)
+"""Factors of a group's learning rates. With three, the best rate was often the highest."""
 LENGTHS = (5, 10, 15, 20, 25, 30, 40)
 """Upper limits of the bins of source lengths, in words. The last bin is open."""
 SHORT_LENGTHS = (5, 10, 15)
@@ -93,8 +95,8 @@ class Group:
     """If ``True``, the alignment error rate of the systems is measured."""
     updates: int = UPDATES
     """Number of updates of each run."""
-    pilots: bool = True
-    """If ``True``, pilots choose the learning rates. Otherwise, they are those of the recipes."""
+    rates: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Factors of the learning rates from which pilots choose; ``NO_PILOTS`` for the rates of the recipes."""
     baselines: Mapping[str, str] = field(default_factory=dict)
     """Systems that are alternatives, and the system that each of them is compared with. All other systems are compared
     with the row above."""
@@ -296,7 +298,12 @@ def groups() -> dict[str, Group]:
         return tuple(named(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
 
     return {
-        "ladder": Group(ladder, combined=COMBINED, baselines={f"luong-{name}": "luong-feed" for name in SCORES}),
+        "ladder": Group(
+            ladder,
+            combined=COMBINED,
+            rates=FOUR_RATES,
+            baselines={f"luong-{name}": "luong-feed" for name in SCORES},
+        ),
         "sample": Group(
             tuple(named(system, f"{system.name}-sample") for system in attentive),
             corpus="sample",
@@ -304,14 +311,14 @@ def groups() -> dict[str, Group]:
                 f"{name}-sample": "luong-feed-sample" for name in (*map("luong-{}".format, SCORES), "rnnsearch-50")
             },
             updates=1_500,
-            pilots=False,
+            rates=NO_PILOTS,
         ),
-        "general-rate": Group((named(general, "luong-general-0.006"),), pilots=False),
+        "general-rate": Group((named(general, "luong-general-0.006"),), rates=NO_PILOTS),
         "general-longer": Group(
-            (named(general, "luong-general-longer"),), seeds=(2,), updates=3 * UPDATES, pilots=False
+            (named(general, "luong-general-longer"),), seeds=(2,), updates=3 * UPDATES, rates=NO_PILOTS
         ),
-        "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
-        "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
+        "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True, rates=FOUR_RATES),
+        "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True, rates=FOUR_RATES),
         "bahdanau-16-longer": Group(
             (named(bahdanau(16, 50)[-1], "rnnsearch-16-longer"),),
             seeds=(1,),
@@ -319,7 +326,7 @@ def groups() -> dict[str, Group]:
             joined=True,
             by_length=True,
             updates=4 * UPDATES,
-            pilots=False,
+            rates=NO_PILOTS,
         ),
         "lecture": Group(
             lecture, baselines=dict.fromkeys(("lecture-bidirectional", "lecture-reversed"), "lecture-deep")
@@ -349,12 +356,12 @@ def groups() -> dict[str, Group]:
             regularised(),
             pairs=30_000,
             updates=8_000,
-            pilots=False,
+            rates=NO_PILOTS,
             baselines={f"small-corpus-{size}-pieces": "small-corpus-recurrent-dropout" for size in SEGMENTED},
         ),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
         **{
-            f"{name}-as-published": Group((as_published(name),), seeds=(1,), updates=updates, pilots=False)
+            f"{name}-as-published": Group((as_published(name),), seeds=(1,), updates=updates, rates=NO_PILOTS)
             for name, updates in AS_PUBLISHED.items()
         },
     }
@@ -432,15 +439,16 @@ def with_alignments(corpus: SplitCorpus, pairs: Sequence[Pair], lines: Sequence[
 
 
 def add_by_length(study: Study) -> None:
-    """Adds the values of ``by_length`` to the results of the first seed."""
+    """Adds the values of ``by_length`` to all results, and writes the translations of both test sets."""
     from nmt_keras.runs import Run
 
-    for system in study.systems:
-        path = study.path(system, study.seeds[0])
+    for system, seed in ((system, seed) for system in study.systems for seed in study.seeds):
+        path = study.path(system, seed)
         found = read_json(path)
         if "table" not in found:
-            translator = Run(study.run_folder(system, study.seeds[0])).translator()
-            write(path, found | by_length(translator, study.corpus))
+            values, texts = by_length(Run(study.run_folder(system, seed)).translator(), study.corpus)
+            write_whole(path.with_suffix(".beam.txt"), "".join(f"{text}\n" for text in texts))
+            write(path, found | values)
 
 
 def add_combined(group: Group, study: Study) -> None:
@@ -501,8 +509,11 @@ def write_lengths(study: Study) -> None:
     write(study.folder / "lengths.json", found)
 
 
-def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
-    """Returns the values for table 1 and for figures 2 and 3 of Bahdanau et al., with beam search."""
+def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[str, Any], list[str]]:
+    """Returns the values for table 1 and for figures 2 and 3 of Bahdanau et al., with beam search.
+
+    Also returns the translations of the test set and then those of the long test set.
+    """
     from nmt_keras.evaluation.metrics import bleu
     from nmt_keras.evaluation.seeds import cross_entropy
 
@@ -511,6 +522,7 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
     parts = {"test": list(corpus.test), "long": long_pairs(corpus.test)}
     table: dict[str, Any] = {}
     bins: dict[str, Any] = {}
+    translated: list[str] = []
     for part, pairs in parts.items():
         all_words = [pair for pair in pairs if not has_unknown(translator, pair)]
         texts = [t.text for t in beam.translate([pair.source for pair in pairs], batch_size=16)]
@@ -523,6 +535,7 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
             "pairs_no_unk": len(all_words),
         }
         bins[part] = binned(list(zip(pairs, texts, strict=True)))
+        translated += texts
     shown = [
         {
             "source": t.source_tokens,
@@ -531,7 +544,7 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
         }
         for t in beam.translate(list(FIGURE_3))
     ]
-    return {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown}
+    return {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown}, translated
 
 
 def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:
@@ -597,7 +610,7 @@ def run_group(group: Group, study: Study, jobs: int) -> None:
 
 def main(settings: Settings) -> None:
     """Trains and scores a group of systems."""
-    from nmt_keras.runs.protocol import RATES, Study
+    from nmt_keras.runs.protocol import Study
 
     known = groups()
     require_choice("group", tuple(known), settings.group)
@@ -611,7 +624,7 @@ def main(settings: Settings) -> None:
         systems=group.systems,
         corpus=corpus,
         updates=group.updates,
-        rates=RATES if group.pilots else (1.0,),
+        rates=group.rates,
         seeds=settings.seeds or group.seeds,
         language="en",
         baselines=group.baselines,
