@@ -6,11 +6,11 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import TrainConfig, require
-from nmt_keras.corpus.alignments import from_pharaoh, token_links, words_of_tokens
+from nmt_keras.corpus.alignments import Link, from_pharaoh, token_links
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.corpus.regularisation import SampledBatches, Segmenter
+from nmt_keras.corpus.regularisation import SampledBatches, Segmenter, words_of
 from nmt_keras.text import Codec, SubwordTokenizer, Tokenizer, Tokens
 
 MAX_LEFT_OUT = 0.05
@@ -69,6 +69,9 @@ def batch_pairs(
     if (share := long.mean()) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {either}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
+    pairs, links = [pairs[row] for row in kept], None
+    if alignments is not None:
+        links = [from_pharaoh(alignments[row], f"alignments, line {row + 1}").possible for row in kept]
     buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)
     batches = Batches(
         source,
@@ -77,17 +80,12 @@ def batch_pairs(
         buckets=buckets,
         pool_size=config.pool_size,
         seed=config.seed,
-        links=None if alignments is None else _links(pairs, alignments, kept, codec),
+        links=None if links is None else _token_links(pairs, links, codec),
     )
-    share = config.augmentation
-    if share and alignments is not None:
-        report("pairs with alignments are not varied: TrainConfig.augmentation has no effect")
-        share = 0.0
-    if not share and config.segmentation_alpha is None:
+    if not config.augmentation and config.segmentation_alpha is None:
         return batches
-    pairs = [pairs[row] for row in kept]
     segmenters = _segmenter(tokenizers[0], config), _segmenter(tokenizers[1], config)
-    return SampledBatches(batches, pairs, codec, Augmentation(share, pairs), segmenters)
+    return SampledBatches(batches, pairs, codec, Augmentation(config.augmentation, pairs), segmenters, links)
 
 
 def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
@@ -98,18 +96,10 @@ def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
     return None
 
 
-def _links(pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], codec: Codec) -> list[np.ndarray]:
-    """Returns the links between tokens for each pair whose index is in ``kept``."""
-    links = (from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept)
-    chunks = _encoded(codec, [pairs[row] for row in kept])
-    words = (sides for chunk in chunks for sides in zip(*map(_words, chunk), strict=True))
-    return [token_links(links_, *sides) for links_, sides in zip(links, words, strict=True)]
-
-
-def _words(tokens: Tokens) -> Iterator[list[int]]:
-    """Yields a list for each sentence: for each token, the position of the word that contains it."""
-    for text, surfaces, length in zip(tokens.text.numpy(), tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
-        yield words_of_tokens(text.decode(), [surface.decode() for surface in surfaces[:length]])
+def _token_links(pairs: Sequence[Pair], links: Sequence[frozenset[Link]], codec: Codec) -> list[np.ndarray]:
+    """Returns the links between tokens for each pair, from its links between words."""
+    words = (sides for chunk in _encoded(codec, pairs) for sides in zip(*map(words_of, chunk), strict=True))
+    return [token_links(each, *sides) for each, sides in zip(links, words, strict=True)]
 
 
 LINES_AT_ONCE = 4096

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import PAD
+from nmt_keras.corpus.alignments import Link, alignment_of, token_links, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batch, Batches, Position, iterate_pools, prefetched
 from nmt_keras.corpus.reading import Pair
@@ -48,6 +49,8 @@ class SampledBatches:
         codec: The tokenizers of the two sides.
         augmentation: Draws variations.
         segmenters: Segmenter of each side; ``None`` for a side with fixed segmentations.
+        links: Links between the words of each pair, for guided alignment; ``None`` for no links. A variation with
+            another number of words has none.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class SampledBatches:
         codec: Codec,
         augmentation: Augmentation,
         segmenters: tuple[Segmenter | None, Segmenter | None] = (None, None),
+        links: Sequence[frozenset[Link]] | None = None,
     ):
         self.batches, self.pairs, self.augmentation, self.segmenters = batches, pairs, augmentation, segmenters
+        self.links = links
         self.buckets, self.masked, self.bucket_counts = batches.buckets, batches.masked, batches.bucket_counts
         self._encode = tf.function(codec.encode_pairs, input_signature=[TEXT, TEXT], autograph=False)
         self._mark = tf.function(codec.mark_pairs, input_signature=[TEXT, TEXT], autograph=False)
@@ -89,13 +94,29 @@ class SampledBatches:
                 if segmenter is not None:
                     lines = [line.decode() for line in marked.numpy().tolist()]
                     encoded[side] = [segmenter.draw(line, randoms[i]) for line, i in zip(lines, places, strict=True)]
-        for place, cut, *ids in zip(places, truncated, *encoded, strict=True):
+        words = list(zip(*map(words_of, tokens), strict=True)) if self.links is not None else []
+        for number, (place, cut, *ids) in enumerate(zip(places, truncated, *encoded, strict=True)):
             arrays = batch.source, batch.target
             if not cut and all(len(row) <= array.shape[1] for array, row in zip(arrays, ids, strict=True)):
                 for array, row in zip(arrays, ids, strict=True):
                     array[place] = PAD
                     array[place, : len(row)] = row
+                if self.links is not None and batch.alignment is not None:
+                    row = rows[place]
+                    links = self.links[row] if _word_counts(chosen[number]) == _word_counts(self.pairs[row]) else ()
+                    shape = 1, *batch.alignment.shape[1:]
+                    batch.alignment[place] = alignment_of([token_links(links, *words[number])], *shape)[0]
         return batch
+
+
+def words_of(tokens: Tokens) -> Iterator[list[int]]:
+    """Yields a list for each sentence: for each token, the position of the word that contains it."""
+    for text, surfaces, length in zip(tokens.text.numpy(), tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
+        yield words_of_tokens(text.decode(), [surface.decode() for surface in surfaces[:length]])
+
+
+def _word_counts(pair: Pair) -> list[int]:
+    return [len(side.split()) for side in pair]
 
 
 def _rows(tokens: Tokens) -> list[Sequence[int]]:

@@ -120,11 +120,23 @@ def test_a_variation_beyond_the_length_limit_is_not_trained_on():
     np.testing.assert_array_equal(found.source, batches.batch(np.arange(4)).source)
 
 
-def test_pairs_with_alignments_are_not_varied_and_this_is_said():
-    said = []
-    batches = batches_of(0.5, report=said.append, alignments=["0-0"] * len(PAIRS * 20))
-    assert any("not varied" in message for message in said)
-    assert next(batches.iterate(Position(0, 0, 0)))[1].alignment is not None
+def test_a_variation_keeps_the_links_of_its_words_unless_their_number_changes():
+    class OpenEnd:
+        def draw(self, pair, random):
+            return next(drawn)
+
+    drawn = iter([Pair("b c", "e d"), Pair("b b c", "e d"), None])
+    words = fit_tokenizer(TokenizerConfig("word", 50), ["b c d e ."])
+    codec, pairs, links = Codec(words, words), [Pair("¿b c.", "e. d")] * 3, [frozenset({(0, 1), (1, 0)})] * 3
+    source, target, _ = encode_pairs(codec, pairs)
+    written = [np.array([[0, 2], [1, 2], [2, 0], [2, 1], [3, 0], [3, 1]])] * 3  # of the tokens: ¿ b c . and e . d
+    batches = Batches(source, target, batch_size=3, buckets=[Bucket(6, 6)], pool_size=3, seed=1, links=written)
+    _, found = next(SampledBatches(batches, pairs, codec, OpenEnd(), links=links).iterate(Position(0, 0, 0)))
+    kept = next(place for place in range(3) if found.source[place].tolist() == [*source[0].tolist(), 0])
+    assert found.alignment[kept][:3].argmax(axis=1).tolist() == [2, 2, 0]
+    with_links, without = found.alignment[[place for place in range(3) if place != kept]]
+    assert np.argwhere(with_links).tolist() == [[0, 1], [1, 0]]
+    assert not without.any()
 
 
 @pytest.mark.long
