@@ -3,7 +3,7 @@
 Up to ``max_tokens``, ``decode(encode(x))`` is the normalised sentence (``text.normalisation``), because of these
 settings:
 
-    normalisation "identity"    case, digits, inverted marks and all other characters are kept
+    no normalisation            case, digits, inverted marks and all other characters are kept
     character coverage 1        every character of the corpus is a piece
     byte fallback               any other character, such as an emoji, becomes its UTF-8 bytes; UNK never occurs
 
@@ -24,6 +24,7 @@ import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
@@ -51,6 +52,8 @@ MAX_LINES = 2_000_000
 """Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
 _MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192 would skip paragraphs
 _THREADS = 4  # fixed, because the number of threads changes the order of floating-point sums, and thereby the model
+_RULES = Path(__file__).with_name("sentencepiece_rules.tsv")
+"""A rule for a character that ``normalise`` removes. Without any, TensorFlow Text prints a message at each start."""
 
 
 class SubwordTokenizer(Tokenizer):
@@ -101,7 +104,7 @@ class SubwordTokenizer(Tokenizer):
                 max_sentence_length=_MAX_LINE_BYTES,
                 character_coverage=1.0,
                 byte_fallback=True,
-                normalization_rule_name="identity",
+                normalization_rule_tsv=str(_RULES),
                 remove_extra_whitespaces=False,
                 pad_id=PAD,
                 unk_id=UNK,
@@ -117,7 +120,9 @@ class SubwordTokenizer(Tokenizer):
             )
         except RuntimeError as error:
             raise ValueError(f"{_fault(written, config, placeholders)} SentencePiece reported: {error}") from error
-        return cls(model.getvalue(), config, known_words(written) if placeholders else None)
+        trained = ModelProto.FromString(model.getvalue())
+        trained.normalizer_spec.ClearField("normalization_rule_tsv")  # a path
+        return cls(trained.SerializeToString(deterministic=True), config, known_words(written) if placeholders else None)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
