@@ -7,15 +7,14 @@
 The benchmark has these parts:
 
     device                 the GPU, its driver and the libraries
-    parity-RECIPE          difference of loss and gradients between the GPU (plain graph, cuDNN, XLA) and the CPU
+    parity-RECIPE          difference of loss and gradients between the GPU (plain graph, XLA) and the CPU
     train-SYSTEM-EXECUTION target tokens per second and peak memory, in float32, TF32, bfloat16 or float16
     decode, decode-cpu     greedy and beam search: sentences per second, and milliseconds of a single sentence
     export                 a model trained on the GPU, exported, and run in a process without a GPU
 
-There are three executions. ``plain`` is a plain graph with TensorFlow's own operations. ``cudnn`` is the same graph
-with cuDNN for the cells that cuDNN supports. ``xla`` is a step compiled by XLA. Each part runs in its own process with
-a time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten after every
-result. Several processes compute parity at the same time. Timed parts run one at a time.
+There are two executions: ``plain``, a plain graph, and ``xla``, a step compiled by XLA. Each part runs in its own
+process with a time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten
+after every result. Several processes compute parity at the same time. Timed parts run one at a time.
 
 Weights have the initializer "uniform", because "orthogonal" would be the only use of cuSOLVER. Sentences are random
 ids. Their lengths in words are those of the corpus, or of the built-in sample corpus.
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from nmt_keras.training import Updater
 
 ROOT = Path(__file__).parents[1]
-Execution = Literal["plain", "cudnn", "xla"]
+Execution = Literal["plain", "xla"]
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Result = dict[str, Any]
 
@@ -106,13 +105,11 @@ SYSTEMS = {
     "conditional-gru": System(
         find_recipe("conditional-gru"), 4_000, None, ("plain", "xla"), ("tf32", "bfloat16", "float16")
     ),
-    "rnnsearch-base": System(_BASE, 16_000, None, ("plain", "cudnn", "xla"), ("tf32", "bfloat16", "float16")),
-    "matched-512": System(matched(512, 128), WORDS, None, ("plain", "cudnn", "xla"), ("float32", "tf32", "bfloat16")),
-    "luong-location": System(
-        find_recipe("luong-location").scaled(0.5), WORDS, None, ("plain", "cudnn", "xla"), ("tf32",)
-    ),
-    "matched-256": System(matched(256, 64), WORDS, None, ("plain", "cudnn", "xla"), ("float32", "tf32", "bfloat16")),
-    "rnnsearch-base-100": System(_BASE, 16_000, 100, ("cudnn", "xla"), ("tf32",)),
+    "rnnsearch-base": System(_BASE, 16_000, None, ("plain", "xla"), ("tf32", "bfloat16", "float16")),
+    "matched-512": System(matched(512, 128), WORDS, None, ("plain", "xla"), ("float32", "tf32", "bfloat16")),
+    "luong-location": System(find_recipe("luong-location").scaled(0.5), WORDS, None, ("plain", "xla"), ("tf32",)),
+    "matched-256": System(matched(256, 64), WORDS, None, ("plain", "xla"), ("float32", "tf32", "bfloat16")),
+    "rnnsearch-base-100": System(_BASE, 16_000, 100, ("xla",), ("tf32",)),
 }
 
 
@@ -412,8 +409,6 @@ class Computed(NamedTuple):
 
     loss: float  # nats per token
     gradients: list[np.ndarray]
-    fused: bool  # True if one operation computes all positions of a layer
-    operations: set[str]  # types of the operations in the graph
 
 
 def parity(name: str, settings: Settings) -> Iterator[Result]:
@@ -425,12 +420,10 @@ def parity(name: str, settings: Settings) -> Iterator[Result]:
     batch = one_batch()
     weights = draw_weights(config, batch)
     reference = compute(config, batch, weights, "/CPU:0")
-    executions: tuple[Execution, ...] = ("plain", "cudnn", "xla")
+    executions: tuple[Execution, ...] = ("plain", "xla")
     for execution in executions:
         found = compute(config, batch, weights, accelerator(), execution)
-        if execution != "cudnn" or found.fused:
-            used = "CudnnRNNV3" in found.operations
-            yield {"recipe": name, "execution": execution, **compare(found, reference), "cudnn_operations": used}
+        yield {"recipe": name, "execution": execution, **compare(found, reference)}
 
 
 def small(model: ModelConfig, width: float) -> ModelConfig:
@@ -493,24 +486,20 @@ def compute(
 
     with tf.device(place):
         model = build_model(config, *batch.sizes)
-        model.encoder.use_cudnn = model.decoder.use_cudnn = execution == "cudnn"
         for variable, value in zip(model.variables, weights, strict=True):
             variable.assign(value)
 
         @tf.function(jit_compile=execution == "xla", autograph=False)
         def differentiate() -> Any:
             with tf.GradientTape() as tape:
-                # like a training step, because only training uses cuDNN
                 loss = batch_loss(model, batch.source, batch.target, smoothing=0.0, randomness=Randomness(1, 0))
                 mean = loss.total / loss.tokens
             unreached = tf.UnconnectedGradients.ZERO
             variables = [variable.value for variable in model.trainable_variables]
             return mean, tape.gradient(mean, variables, unconnected_gradients=unreached)
 
-        operations = {operation.type for operation in differentiate.get_concrete_function().graph.get_operations()}
         loss, gradients = differentiate()
-    fused = model.encoder.runs_cudnn or model.decoder.runs_cudnn
-    return Computed(float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients], fused, operations)
+    return Computed(float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients])
 
 
 def compare(found: Computed, wanted: Computed) -> Result:
@@ -540,7 +529,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
         keras.utils.set_random_seed(1)
         recipe, vocabulary = executed(system, execution, precision, settings.dry)
         batches = random_batches(recipe, vocabulary, system.tokens, settings)
-        updater = build_updater(recipe, (vocabulary, vocabulary), execution)
+        updater = build_updater(recipe, (vocabulary, vocabulary))
         forget_peak()
         began = time.perf_counter()
         compile_and_time(updater, batches, lambda _: None)
@@ -555,7 +544,6 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
             "target_tokens_per_s_of_each_interval": [round(rate) for rate in found],
             "compile_s": round(compiling, 1),
             "buckets": [[batches.rows[bucket], *bucket] for bucket in batches.buckets],  # rows, source, target tokens
-            "cudnn": {side: getattr(updater.model, side).runs_cudnn for side in ("encoder", "decoder")},
             "peak_megabytes": peak_megabytes(),
         }
         del updater, batches
@@ -583,14 +571,12 @@ def executed(system: System, execution: Execution, precision: Precision, dry: bo
     ), vocabulary
 
 
-def build_updater(recipe: Recipe, vocabularies: tuple[int, int], execution: Execution) -> Updater:
-    """Builds the model and the optimizer of a recipe. Only the execution ``cudnn`` uses cuDNN."""
+def build_updater(recipe: Recipe, vocabularies: tuple[int, int]) -> Updater:
+    """Builds the model and the optimizer of a recipe."""
     from nmt_keras.training import Updater
     from nmt_keras.training.execution import build_for_training
 
-    model = build_for_training(recipe, *vocabularies)
-    model.encoder.use_cudnn = model.decoder.use_cudnn = execution == "cudnn"
-    return Updater(model, recipe.train)
+    return Updater(build_for_training(recipe, *vocabularies), recipe.train)
 
 
 def random_batches(recipe: Recipe, vocabulary: int, tokens: int | None, settings: Settings) -> Batches:
@@ -674,9 +660,9 @@ def export(settings: Settings) -> Iterator[Result]:
 
     pairs = sample_pairs()
     source, target = (fit_tokenizer(SAMPLE.source, side) for side in zip(*pairs, strict=True))
-    recipe, _ = executed(SYSTEMS["matched-256"], "cudnn", "tf32", settings.dry)
+    recipe, _ = executed(SYSTEMS["matched-256"], "xla", "tf32", settings.dry)
     sizes = source.vocabulary_size, target.vocabulary_size
-    updater = build_updater(recipe, sizes, "cudnn")
+    updater = build_updater(recipe, sizes)
     rates(updater, random_batches(recipe, min(sizes), None, settings), sizes_of(settings).steps)
     translator = ModelTranslator(source, target, updater.model, search=SearchConfig())
     sources, targets = ([getattr(pair, side) for pair in pairs[:20]] for side in ("source", "target"))
@@ -698,7 +684,6 @@ def export(settings: Settings) -> Iterator[Result]:
     apart = float(np.abs(np.array(here) - np.array(answer["scores"])).max())
     texts_here = [found.text for found in translator.translate(sources)]
     yield {
-        "cudnn": updater.model.encoder.runs_cudnn,
         "bound_operations": bound,
         "largest_difference_in_nats": float(f"{apart:.2g}"),
         "equal_translations": sum(map(str.__eq__, texts_here, answer["texts"])),

@@ -251,7 +251,7 @@ def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> li
     found: list[float] = []
     tokens, began = 0, time.perf_counter()
     for step, (_, batch) in zip(range(1, steps + 1), batches.iterate(Position(0, 0, 0)), strict=False):
-        metrics = updater.update([batch], step, learning_rate(updater.config, step, steps))
+        metrics = updater.train_step([batch], step, learning_rate(updater.config, step, steps))
         tokens += int(np.count_nonzero(batch.target))
         if step % INTERVAL == 0:
             float(metrics.gradient_norm)  # waits for the update

@@ -42,7 +42,7 @@ def export(
     ``tf_serving_warmup_requests``.
 
     Args:
-        translator: The translator to export. Its graph contains neither XLA nor cuDNN operations.
+        translator: The translator to export. Its graph contains no operation of XLA.
         model_folder: ``saved_models/NAME``; created if missing.
         manifest: Facts about the model, stored as JSON with the search options, the library versions and ``config``.
             The card shows ``recipe``, ``command``, ``corpus`` and ``scores`` of a run, and ``languages`` with

@@ -38,8 +38,8 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 class Attention(BaseLayer):
     """Interface of attention layers.
 
-    ``values`` and ``keys`` are called once per sentence, ``attend`` and ``context`` at every step, and ``alignment``
-    after the last step.
+    ``values`` and ``keys`` are called once per sentence. ``attend`` and ``context`` are called at every step or, by
+    decoders that do not feed attention back, once for all steps. ``alignment`` is called after the last step.
     """
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
@@ -246,7 +246,7 @@ def _state_positions(memory: Memory | Encoding, source: str, dtype: tf.DType) ->
         source: As in ``NoAttention``.
         dtype: Type of the weights.
     """
-    width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
+    width = keras.ops.shape(memory.mask)[1]
     last = tf.one_hot(memory.lengths - 1, width, dtype=dtype)
     first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)
     even = tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis]

@@ -145,7 +145,8 @@ class GRUCell(Cell):
         s_t  = (1 - z_t) * s_{t-1} + z_t * s~_t
 
     (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) The columns of ``kernel`` are those of W_z, W_r, W, in this order,
-    as in Keras. The sign of z differs: in the paper z = 1 takes the proposal, in Keras z = 1 keeps the old state. So
+    as in Keras. The sign of z differs: in Bahdanau et al. z = 1 takes the proposal, in Cho et al. and in Keras it keeps
+    the old state. So
     ``keras.layers.GRUCell(reset_after=False)``, fed [x_t ; c_t], equals this cell if W_z, U_z, C_z and b_z change sign.
     """
 
@@ -210,7 +211,7 @@ class LayerNormGRUCell(Cell):
 
     LN is ``keras.layers.LayerNormalization``, with another scale and shift in each place. The sums of z and r are
     normalised as one vector of size 2U. The paper's input has no separate context, and its products have no b. As in
-    Cho's unit, z = 1 takes the proposal. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal.
+    Bahdanau et al., z = 1 takes the proposal. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal.
     """
 
     projections = 3  # z, r, proposal

@@ -85,7 +85,7 @@ class LocalAttention(GlobalAttention):
 
     def alignment(self, weights: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions."""
-        width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
+        width = keras.ops.shape(memory.mask)[1]
         last = 2 * self.window
         offsets = tf.range(width) - weights.first[..., tf.newaxis]  # [B, Q, S]: positions within the window
         alpha = tf.gather(weights.alpha, tf.clip_by_value(offsets, 0, last), batch_dims=2)

@@ -13,7 +13,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 """Minimum attention weight that contributes to guided alignment: the smallest normal float32."""
 
 
-class Loss(NamedTuple):
+class LossSums(NamedTuple):
     """Sums over the real tokens of a batch, END included. Training differentiates ``total``."""
 
     total: tf.Tensor  # [] float32, nats: smoothed cross-entropy, plus the guided alignment loss if there is one
@@ -22,7 +22,7 @@ class Loss(NamedTuple):
     tokens: tf.Tensor  # [] float32: real tokens
 
 
-def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, smoothing: float = 0.0) -> Loss:
+def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, smoothing: float = 0.0) -> LossSums:
     """Sums -SUM_v q_v log p_v over real tokens, where q = (1 - smoothing) · one-hot(label) + smoothing / V.
 
     Label smoothing follows Szegedy et al. 2016, section 7. The loss is not averaged, because the training step divides
@@ -36,7 +36,7 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
     """
     total, cross_entropy, hits = _token_losses(logits, labels, smoothing)
     real = tf.reshape(tf.cast(mask, tf.float32), [-1])
-    return Loss(
+    return LossSums(
         total=tf.reduce_sum(real * total),
         cross_entropy=tf.reduce_sum(real * cross_entropy),
         correct=tf.reduce_sum(real * tf.cast(hits, tf.float32)),

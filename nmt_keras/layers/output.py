@@ -107,8 +107,8 @@ class MaxoutOutput(HiddenOutput):
         t_i  = max of each neighbouring pair of t~_i     l numbers
         p(y_i | ...) = softmax(W_o t_i)
 
-    Columns n and n + l of the three matrices form a pair. s is
-    s_{i-1} in the appendix and s_i in the main text (equation 4). ``Decoder.output_state`` chooses one.
+    Columns n and n + l of the three matrices form a pair. s is s_{i-1} in the appendix and s_i in the main text
+    (equation 4). ``Decoder.output_state`` chooses one.
 
     Args:
         vocabulary_size, tie_embeddings: See :class:`OutputLayer`.

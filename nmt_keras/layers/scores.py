@@ -128,7 +128,7 @@ class LocationScore(ScoreFunction):
 
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_t, cut or padded to the width of ``keys``."""
-        width = keys.shape[1] or tf.shape(keys)[1]
+        width = keras.ops.shape(keys)[1]
         scores = matmul(query, self.kernel)[..., :width]
         missing = tf.maximum(0, width - self.positions)
         scores = tf.pad(scores, [[0, 0], [0, 0], [0, missing]], constant_values=scores.dtype.min)

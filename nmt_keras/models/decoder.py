@@ -24,7 +24,7 @@ from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
 from nmt_keras.layers.memory import Encoding, LayerStates, Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
-from nmt_keras.models.predictor import Prediction
+from nmt_keras.models.prediction import Prediction
 
 
 class DecoderOutput(NamedTuple):
@@ -50,9 +50,6 @@ class BaseDecoder(keras.Model, ABC):
         output_dropout_rate: Dropout rate of the features; ``None`` for ``dropout_rate``.
         initializer: Scheme of the initial weights; see ``layers.initializers``.
     """
-
-    use_cudnn = False
-    """If True, training uses cuDNN for cells that cuDNN supports; see ``runs_cudnn``."""
 
     def __init__(
         self,
@@ -106,11 +103,6 @@ class BaseDecoder(keras.Model, ABC):
     def from_config(cls, config: dict[str, object]) -> Self:
         """Creates a decoder from the result of ``get_config``."""
         return cls(**deserialize(config))
-
-    @property
-    def runs_cudnn(self) -> bool:
-        """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
-        return False
 
     @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:
@@ -175,13 +167,10 @@ class BaseDecoder(keras.Model, ABC):
         if training and randomness is None:
             randomness = Randomness.draw()
         if sampling_probability is None:
-            return self._teacher_forcing(ids, memory, randomness)
+            x = self.inputs(ids, randomness)
+            _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
+            return self.output(x, results, memory, randomness)
         return self._scheduled_sampling(ids, memory, sampling_probability, randomness or Randomness.draw())
-
-    def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
-        x = self.inputs(ids, randomness)
-        _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
-        return self.output(x, results, memory, randomness)
 
     def _scheduled_sampling(
         self, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness
@@ -196,7 +185,7 @@ class BaseDecoder(keras.Model, ABC):
         # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
         probability = tf.cast(probability, tf.float32)
         sampled = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
-        positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
+        positions = tf.ones_like(ids) * tf.range(keras.ops.shape(ids)[1])
 
         def advance(
             inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor], state: tuple[Nest, tf.Tensor]

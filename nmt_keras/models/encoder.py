@@ -9,7 +9,6 @@ import tensorflow as tf
 from nmt_keras.config import PAD, require, require_choice
 from nmt_keras.layers.base import Shape, layer_norm, token_embedding
 from nmt_keras.layers.cells import CELLS, Cell, CellState
-from nmt_keras.layers.cudnn import can_fuse, run_cudnn
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.matmul import matmul
@@ -29,10 +28,6 @@ class BaseEncoder(keras.Model, ABC):
         dropout_rate: Dropout rate of the embeddings; see the subclass for others.
         initializer: Scheme of the initial weights; see ``layers.initializers``.
     """
-
-    use_cudnn = False
-    """If True, training uses cuDNN for recurrent layers whose cells it supports; see ``runs_cudnn``. Search never uses
-    cuDNN, because an export must run without a GPU."""
 
     def __init__(
         self,
@@ -91,16 +86,6 @@ class BaseEncoder(keras.Model, ABC):
         values, states = self.encode(self.embedding(ids), mask, randomness)
         values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states)
-
-    @property
-    def supports_cudnn(self) -> bool:
-        """True if one cuDNN operation can compute all positions of a layer and direction."""
-        return False
-
-    @property
-    def runs_cudnn(self) -> bool:
-        """True if one cuDNN operation computes all positions of a layer and direction in training."""
-        return self.use_cudnn and self.supports_cudnn
 
     def build(self, ids_shape: Shape = (None, None)) -> None:
         """Builds the embedding."""
@@ -198,11 +183,6 @@ class Encoder(BaseEncoder):
         names = ("cell", "direction", "merge", "residual", "word_projection", "recurrent_dropout_rate")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
-    @property
-    def supports_cudnn(self) -> bool:
-        """See :class:`BaseEncoder`."""
-        return all(map(can_fuse, (*self.forward_cells, *self.backward_cells))) and not self.recurrent_dropout_rate
-
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
@@ -238,8 +218,6 @@ class Encoder(BaseEncoder):
 
         Returns the outputs [B, S, U] and the state after the last position it reads, a nest of [B, 1, U].
         """
-        if self.runs_cudnn and randomness is not None:
-            return run_cudnn(cell, x, mask, reverse=reverse)
         batch, name = tf.shape(x)[0], f"source {cell.name}"
         shape = tf.stack([batch, 1, self.units])
         dropout_mask = draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, name, x.dtype)
@@ -308,7 +286,7 @@ class SelfAttentionEncoder(BaseEncoder):
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
         x = embedded if self.embedding_size == self.units else matmul(embedded, self.input_kernel)
-        positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
+        positions = sinusoids(tf.range(keras.ops.shape(x)[1]), self.units)
         x = dropout(x * self.units**0.5 + tf.cast(positions, x.dtype), self.dropout_rate, randomness, "source")
         for block in self.blocks:
             masks = draw_masks(x, self.dropout_rate, randomness, block.name)

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import Nest
-from nmt_keras.models.predictor import Prediction
+from nmt_keras.models.prediction import Prediction
 from nmt_keras.models.seq2seq import Seq2Seq
 
 

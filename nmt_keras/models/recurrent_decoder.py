@@ -8,15 +8,14 @@ import tensorflow as tf
 
 from nmt_keras.config import require_choice
 from nmt_keras.layers.attention import Attention, AttentionWeights
-from nmt_keras.layers.base import Nest, Shape, serialize
+from nmt_keras.layers.base import Shape, serialize
 from nmt_keras.layers.bridges import Bridge, DenseBridge
 from nmt_keras.layers.cells import CELLS, CellState
-from nmt_keras.layers.cudnn import can_fuse, run_cudnn_stack
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Encoding, Memory
 from nmt_keras.layers.output import AttentionalOutput, MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.stack import StackedCells, StackMasks
-from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
+from nmt_keras.models.decoder import BaseDecoder
 
 
 class Inputs(NamedTuple):
@@ -32,14 +31,7 @@ class DecoderState(NamedTuple):
 
     cell_states: tuple[CellState, ...]  # one per cell, nests of [B, Q, U]
     position: tf.Tensor  # [B, Q] int32: number of tokens so far
-
-
-class FeedingState(NamedTuple):
-    """State of a recurrent decoder with input feeding."""
-
-    cell_states: tuple[CellState, ...]  # one per cell, nests of [B, Q, U]
-    position: tf.Tensor  # [B, Q] int32: number of tokens so far
-    attentional: tf.Tensor  # [B, Q, output_units] float: h~_{t-1}
+    attentional: tf.Tensor | tuple[()] = ()  # [B, Q, output_units] float: h~_{t-1}, for input feeding
 
 
 class RecurrentDecoder(BaseDecoder):
@@ -151,7 +143,7 @@ class RecurrentDecoder(BaseDecoder):
             output_values=self.output_layer.project_context(values),
         )
 
-    def initial_state(self, memory: Memory) -> Nest:
+    def initial_state(self, memory: Memory) -> DecoderState:
         """Returns s_0."""
         return DecoderState(self.bridge.states(self.stack, memory), tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
@@ -164,7 +156,7 @@ class RecurrentDecoder(BaseDecoder):
         return self.stack.cells[0].project(embedded)
 
     def _draw_masks(self, embedded: tf.Tensor, randomness: Randomness | None) -> StackMasks:
-        batch, length = tf.shape(embedded)[0], embedded.shape[1] or tf.shape(embedded)[1]
+        batch, length = tf.shape(embedded)[0], keras.ops.shape(embedded)[1]
         once = randomness and replace(randomness, position=0)  # the same mask at all positions
 
         def draw(positions: int | tf.Tensor, rate: float, source: Randomness | None, name: str) -> tf.Tensor | None:
@@ -307,20 +299,6 @@ class LuongDecoder(RecurrentDecoder):
         features = self.output_layer.features(states, context, x.embedded)
         return features, self.attention.alignment(weights, memory)
 
-    @property
-    def runs_cudnn(self) -> bool:
-        """True if one cuDNN operation computes all positions of a layer in training."""
-        fits = all(map(can_fuse, self.stack.cells)) and self.reads_words
-        return self.use_cudnn and fits and not self.recurrent_dropout_rate
-
-    def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
-        if not self.runs_cudnn or randomness is None:
-            return super()._teacher_forcing(ids, memory, randomness)
-        x = self.inputs(ids, randomness)
-        states = run_cudnn_stack(self.stack, x.embedded, self.initial_state(memory).cell_states, x.masks)
-        positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
-        return self.output(x, (states, positions), memory, randomness)
-
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class InputFeedingDecoder(RecurrentDecoder):
@@ -337,22 +315,22 @@ class InputFeedingDecoder(RecurrentDecoder):
         """Builds the cells, of which the first reads h~_{t-1}."""
         self.stack.build(words_shape, (None, None, self.output_layer.feature_size))
 
-    def initial_state(self, memory: Memory) -> FeedingState:
+    def initial_state(self, memory: Memory) -> DecoderState:
         """Returns s_0, and h~_0 = 0."""
-        cell_states, position = super().initial_state(memory)
-        zeros = tf.zeros([tf.shape(position)[0], 1, self.output_layer.feature_size], self.compute_dtype)
-        return FeedingState(cell_states, position, zeros)
+        state = super().initial_state(memory)
+        zeros = tf.zeros([tf.shape(state.position)[0], 1, self.output_layer.feature_size], self.compute_dtype)
+        return state._replace(attentional=zeros)
 
     def advance(
-        self, x: Inputs, state: FeedingState, memory: Memory
-    ) -> tuple[FeedingState, tuple[tf.Tensor, AttentionWeights]]:
+        self, x: Inputs, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes h_t, a_t, c_t and h~_t. The results are h~_t and a_t."""
         feeding = self.stack.cells[0].project_context(state.attentional)
         cell_states, top = self.stack.advance(x.projected, state.cell_states, x.masks, feeding)  # h_t
         weights = self.attention.attend(top, state.position, memory)  # a_t
         context = self.attention.context(weights, memory.output_values)  # c_t, times its block of W_c
         attentional = self.output_layer.features(top, context, x.embedded)  # h~_t
-        return FeedingState(cell_states, state.position + 1, attentional), (attentional, weights)
+        return DecoderState(cell_states, state.position + 1, attentional), (attentional, weights)
 
     def features(
         self, x: Inputs, results: tuple[tf.Tensor, AttentionWeights], memory: Memory

@@ -148,7 +148,7 @@ class SelfAttentionDecoder(BaseDecoder):
 
     def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
         x = self.inputs(ids, randomness)
-        positions = tf.range(ids.shape[1] or tf.shape(ids)[1])
+        positions = tf.range(keras.ops.shape(ids)[1])
         hidden = apply_dropout(x.embedded + tf.cast(sinusoids(positions, self.units), x.embedded.dtype), x.dropout_mask)
         earlier = (positions <= positions[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
         for block, source, masks in zip(self.blocks, memory.keys, x.masks, strict=True):

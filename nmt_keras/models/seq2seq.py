@@ -15,7 +15,7 @@ from nmt_keras.layers.memory import Memory
 from nmt_keras.models.builder import build_decoder, build_encoder
 from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
 from nmt_keras.models.encoder import BaseEncoder
-from nmt_keras.models.predictor import Prediction
+from nmt_keras.models.prediction import Prediction
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -45,7 +45,7 @@ from nmt_keras.training import (
 )
 from nmt_keras.training.checkpoints import set_damaged_aside
 from nmt_keras.training.distribution import Replicas, reporting_lost_workers
-from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
+from nmt_keras.training.execution import build_for_training, describe_execution, uses_xla
 from nmt_keras.training.tensorboard import ProfilerCallback, TensorBoardCallback
 from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -91,7 +91,7 @@ def train_run(
             model = build_for_training(recipe, *(each.vocabulary_size for each in tokenizers))
             if (folder / INITIAL).exists():
                 load_weights(model, folder / INITIAL)
-        report(describe_execution(execution_of(config, model), model, config))
+        report(describe_execution(uses_xla(config, model), config.precision))
         translator = ModelTranslator(*tokenizers, model, search=recipe.search)
         callbacks: list[Callback] = []
         if options.profile:

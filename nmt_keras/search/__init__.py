@@ -4,7 +4,7 @@
 own way. ``log_likelihood`` (``likelihood``) computes the log-probability of given translations.
 """
 
-from nmt_keras.models.predictor import StepFunction
+from nmt_keras.models.prediction import StepFunction
 from nmt_keras.search.beam import beam_search
 from nmt_keras.search.candidates import Constraints
 from nmt_keras.search.hypotheses import Hypotheses, SearchInputs

@@ -7,7 +7,7 @@ import tensorflow as tf
 from nmt_keras.config import START
 from nmt_keras.layers.base import Nest
 from nmt_keras.layers.scan import scan
-from nmt_keras.models.predictor import StepFunction
+from nmt_keras.models.prediction import StepFunction
 from nmt_keras.search.candidates import token_log_probs
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD, START
 from nmt_keras.layers.base import Nest
-from nmt_keras.models.predictor import Prediction, StepFunction
+from nmt_keras.models.prediction import Prediction, StepFunction
 from nmt_keras.search.compaction import while_unfinished
 from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInputs
 from nmt_keras.search.ranking import Ranking

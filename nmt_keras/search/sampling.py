@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from nmt_keras.config import PAD
 from nmt_keras.layers.base import Nest
-from nmt_keras.models.predictor import StepFunction
+from nmt_keras.models.prediction import StepFunction
 from nmt_keras.search.candidates import UNCONSTRAINED, Constraints, forced_ids, token_log_probs
 from nmt_keras.search.hypotheses import IMPOSSIBLE, Beams, Hypotheses, SearchInputs
 from nmt_keras.search.loop import NextTokens, decode_loop

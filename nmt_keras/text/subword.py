@@ -24,7 +24,7 @@ import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
-from sentencepiece.sentencepiece_model_pb2 import ModelProto
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
@@ -122,7 +122,8 @@ class SubwordTokenizer(Tokenizer):
             raise ValueError(f"{_fault(written, config, placeholders)} SentencePiece reported: {error}") from error
         trained = ModelProto.FromString(model.getvalue())
         trained.normalizer_spec.ClearField("normalization_rule_tsv")  # a path
-        return cls(trained.SerializeToString(deterministic=True), config, known_words(written) if placeholders else None)
+        known = known_words(written) if placeholders else None
+        return cls(trained.SerializeToString(deterministic=True), config, known)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

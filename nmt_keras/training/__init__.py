@@ -8,11 +8,11 @@ stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
 optimizers        optimizers
 schedules         learning rate and sampling probability as functions of the step
-execution         choice of XLA, cuDNN and precision
+execution         choice of XLA and precision
 checkpoints       saving, checking and restoring checkpoints
 progress          progress of a training, and early stopping
 log               log.jsonl and its rows
-signals           SIGINT and SIGTERM
+signals           SIGINT, SIGTERM and SIGHUP
 """
 
 from nmt_keras.training.checkpoints import (

@@ -3,7 +3,7 @@
     checkpoints/
       last/ckpt-1000/   state.index and state.data-*, written by TensorFlow
       last/ckpt-1500/
-      best/ckpt-1000/   the lowest validation loss
+      best/ckpt-1000/   the best validation score (``TrainConfig.select_by``)
 
 A checkpoint is written into a folder with the suffix ``.partial``, synced to the disk, and renamed. A folder without
 the suffix is therefore whole after a kill or a power cut at any moment. Older checkpoints are removed afterwards.

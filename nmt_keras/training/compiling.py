@@ -50,5 +50,5 @@ def _of_single_tokens(batch: Batch) -> Batch:
 
 def _update(updater: Updater, batch: Batch) -> None:
     """Makes an update with the learning rate 0, and waits for it."""
-    metrics = updater.update([batch] * updater.config.gradient_accumulation_steps, 0, 0.0)
+    metrics = updater.train_step([batch] * updater.config.gradient_accumulation_steps, 0, 0.0)
     float(metrics.gradient_norm)

@@ -2,10 +2,9 @@
 
 import tensorflow as tf
 
-FIRST_LOSS_SCALE = 2.0**15
-
-UPDATES_TO_DOUBLE = 2000
-"""Consecutive finite updates after which the loss scale doubles. Micikevicius et al. 2018 give no number."""
+FIRST_LOSS_SCALE, UPDATES_TO_DOUBLE = 2.0**15, 2000
+"""First loss scale, and consecutive finite updates after which it doubles: those of
+``keras.optimizers.LossScaleOptimizer``, which keeps no account of skipped updates."""
 
 
 class Stability(tf.Module):

@@ -214,7 +214,7 @@ class Trainer:
         progress, total_steps = self.progress, self._steps_at_this_speed()
         self.rate = learning_rate(self.config, progress.step, total_steps, progress.reductions)
         sampling = sampling_probability(self.config, progress.step, total_steps)
-        self.metrics: Metrics = self.updater.update(batches, progress.step, self.rate, sampling)
+        self.metrics: Metrics = self.updater.train_step(batches, progress.step, self.rate, sampling)
         progress.step += 1
         progress.position = position._replace(batch=position.batch + 1)
         self._note_time()

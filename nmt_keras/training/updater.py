@@ -13,12 +13,12 @@ from nmt_keras.config import PAD, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.internals import keep_gradients_as_given
-from nmt_keras.layers.losses import Loss, guided_alignment, masked_cross_entropy
+from nmt_keras.layers.losses import LossSums, guided_alignment, masked_cross_entropy
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.text.tokens import decoder_inputs
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
-from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
+from nmt_keras.training.execution import BFLOAT16_PRODUCTS, uses_xla
 from nmt_keras.training.optimizers import build_optimizer
 from nmt_keras.training.stability import Stability
 
@@ -29,7 +29,7 @@ Sides = tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]
 class Metrics(NamedTuple):
     """Loss and gradient norm of one update."""
 
-    loss: Loss  # sums over the batch, nats
+    loss: LossSums  # sums over the batch, nats
     gradient_norm: tf.Tensor  # [] float32, before clipping. The update was skipped if it, or the loss, is not finite
 
 
@@ -43,7 +43,7 @@ def batch_loss(
     sampling: tf.Tensor | None = None,
     alignment: tf.Tensor | None = None,
     guided_weight: float = 1.0,
-) -> Loss:
+) -> LossSums:
     """Returns the loss of targets given sources, with teacher forcing or scheduled sampling.
 
     Args:
@@ -75,13 +75,13 @@ class Updater:
         replicas: Replicas of the model; ``None`` for a single one.
 
     Raises:
-        ValueError: ``config.precision`` does not fit the device or the model's dtype policy; see ``execution_of``.
+        ValueError: ``config.precision`` does not fit the device or the model's dtype policy; see ``uses_xla``.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainConfig, replicas: Replicas | None = None):
         self.model, self.config, self.replicas = model, config, replicas or Replicas()
         self.variables = list(model.trainable_variables)
-        self.uses_xla = execution_of(config, model).xla
+        self.uses_xla = uses_xla(config, model)
         with self.replicas.scope():
             self.optimizer = build_optimizer(config, self.variables)
             keep_gradients_as_given(self.optimizer)
@@ -99,14 +99,16 @@ class Updater:
         # XLA does not compile the whole function, because its branches would copy every weight.
         self.apply_gradients = tf.function(self._apply_gradients, autograph=False)
 
-    def update(self, batches: Sequence[Batch], step: int, rate: float, sampling_probability: float = 0.0) -> Metrics:
+    def train_step(
+        self, batches: Sequence[Batch], step: int, learning_rate: float, sampling_probability: float = 0.0
+    ) -> Metrics:
         """Makes one update with the sums of several batches, as if they were one large batch.
 
         Args:
             batches: ``config.gradient_accumulation_steps`` batches. More would share dropout masks with the next
                 update.
             step: Number of earlier updates.
-            rate: Learning rate.
+            learning_rate: Learning rate of the update.
             sampling_probability: Probability of scheduled sampling. Ignored if the configuration has none.
         """
         first = step * self.config.gradient_accumulation_steps
@@ -117,7 +119,7 @@ class Updater:
         loss = tf.nest.map_structure(self.replicas.local, loss)
         pairs = float(sum(batch.pairs for batch in batches))
         denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(pairs)
-        return Metrics(loss, self.apply_gradients(gradients, loss.total, denominator, tf.constant(rate)))
+        return Metrics(loss, self.apply_gradients(gradients, loss.total, denominator, tf.constant(learning_rate)))
 
     def arguments(
         self, batch: Batch, number: int, sampling_probability: float = 0.0
@@ -127,7 +129,9 @@ class Updater:
         sampling = tf.constant(sampling_probability) if samples else None
         return self.replicas.split(batch), tf.constant(number), sampling
 
-    def _gradients(self, batch: Sides, number: tf.Tensor, sampling: tf.Tensor | None) -> tuple[list[tf.Tensor], Loss]:
+    def _gradients(
+        self, batch: Sides, number: tf.Tensor, sampling: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], LossSums]:
         """Returns the dense gradients of batch ``number``, summed over the batch and scaled, and the loss."""
         source, target, alignment = batch
         # eager calls, which are for debugging, compute in float32
@@ -204,7 +208,9 @@ def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -
     return [g * tf.cast(scale, g.dtype) for g in gradients]
 
 
-def _add(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:
+def _add(
+    one: tuple[list[tf.Tensor], LossSums], other: tuple[list[tf.Tensor], LossSums]
+) -> tuple[list[tf.Tensor], LossSums]:
     """Returns the sums of gradients and of losses."""
     return tf.nest.map_structure(tf.add, one, other)
 

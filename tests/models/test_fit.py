@@ -34,7 +34,7 @@ def test_one_step_of_fit_is_one_update_of_our_loop():
     history = by_keras.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0)
     config = TrainConfig(optimizer="sgd", learning_rate=0.5, clip_norm=None, denominator="tokens", warmup_steps=0)
     updater = Updater(ours, replace(config, label_smoothing=0.0, xla=False, steps=1, minutes=None))
-    loss = updater.update([Batch(SOURCE, TARGET, 2)], 0, 0.5).loss
+    loss = updater.train_step([Batch(SOURCE, TARGET, 2)], 0, 0.5).loss
     assert history.history["loss"][0] == pytest.approx(float(loss.cross_entropy / loss.tokens), rel=1e-5)
     for one, other in zip(by_keras.trainable_variables, ours.trainable_variables, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)

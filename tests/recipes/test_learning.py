@@ -62,7 +62,7 @@ def trained(config, task, steps, rate, seed=1):
     )
     random = np.random.default_rng(1)
     for step in range(steps):
-        updater.update([task.draw(random, 64)], step, learning_rate(updater.config, step, steps))
+        updater.train_step([task.draw(random, 64)], step, learning_rate(updater.config, step, steps))
     return model
 
 

@@ -238,7 +238,7 @@ def test_a_plain_update_ascends_the_mean_log_likelihood_of_a_sentence(name):
         return -loss(weights_of(model), pairs) / len(pairs)
 
     before, start = objective(), model.get_weights()
-    summed = updater.update([Batch(source, target, len(pairs))], 0, rate).loss.total
+    summed = updater.train_step([Batch(source, target, len(pairs))], 0, rate).loss.total
     moved = sum(float(np.sum(((new - old) / rate) ** 2)) for new, old in zip(model.get_weights(), start, strict=True))
     assert float(summed) / len(pairs) == pytest.approx(-before, rel=1e-5)
     assert objective() - before == pytest.approx(rate * moved, rel=0.02)

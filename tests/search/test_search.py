@@ -10,7 +10,7 @@ import tensorflow as tf
 from reference import greedy as reference_greedy
 from reference import softmax, weights_of
 
-from nmt_keras.models.predictor import Prediction
+from nmt_keras.models.prediction import Prediction
 from nmt_keras.search import (
     Constraints,
     Ranking,

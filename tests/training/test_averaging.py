@@ -32,7 +32,7 @@ def test_batches_that_are_added_are_one_large_batch(denominator):
         settings = config(
             gradient_accumulation_steps=len(group), denominator=denominator, clip_norm=0.05, optimizer="sgd"
         )
-        metrics = Updater(model, settings).update(group, 4, 0.05)
+        metrics = Updater(model, settings).train_step(group, 4, 0.05)
         updated.append([*model.get_weights(), *map(float, metrics.loss), float(metrics.gradient_norm)])
     for one, other in zip(*updated, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -45,7 +45,7 @@ def test_batches_of_one_update_and_of_the_next_have_dropout_masks_of_their_own(b
         keras.utils.set_random_seed(5)
         updater = Updater(Bigram(rate=rate), settings)
         one, both, following = (
-            updater.update([batch] * count, step, 1e-30) for count, step in ((1, 0), (2, 0), (1, 1))
+            updater.train_step([batch] * count, step, 1e-30) for count, step in ((1, 0), (2, 0), (1, 1))
         )
         first, second = float(one.loss.total), float(both.loss.total) - float(one.loss.total)
         return first, second, float(following.loss.total)
@@ -77,7 +77,7 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
     updater = Updater(model, settings)
     source = np.array([[5, 6, END], [7, END, PAD]], np.int32)
     batch = Batch(source, source, 2)
-    losses = [float(updater.update([batch], step, 0.02).loss.cross_entropy) for step in range(8)]
+    losses = [float(updater.train_step([batch], step, 0.02).loss.cross_entropy) for step in range(8)]
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
     assert f"mixed_{model.encoder.compute_dtype}" == precision
     assert losses[-1] < 0.9 * losses[0]

@@ -23,17 +23,17 @@ def test_an_update_that_is_not_finite_changes_nothing_but_its_count(batches, fac
     model = Fragile()
     updater = Updater(model, config(xla=xla))
     walk = batches.epoch(0)
-    updater.update([next(walk)], 0, 0.05)
+    updater.train_step([next(walk)], 0, 0.05)
     state = [*model.trainable_variables, *updater.optimizer.variables]
     before = [variable.numpy() for variable in state]
     model.factor.assign(factor)
-    metrics = updater.update([next(walk)], 1, 0.05)
+    metrics = updater.train_step([next(walk)], 1, 0.05)
     assert not math.isfinite(metrics.gradient_norm)
     for variable, value in zip(state, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.path)
     assert (int(updater.stability.skipped), int(updater.stability.in_a_row)) == (1, 1)
     model.factor.assign(1.0)
-    updater.update([next(walk)], 2, 0.05)
+    updater.train_step([next(walk)], 2, 0.05)
     assert (int(updater.stability.skipped), int(updater.stability.in_a_row)) == (1, 0)
     assert np.any(model.kernel.numpy() != before[1])
 
@@ -100,7 +100,7 @@ def test_only_skipped_updates_at_the_smallest_loss_scale_count_as_a_row(batches)
     updater.model.factor.assign(math.nan)
     updater.stability.scale.assign(4.0)
     for step, batch in zip(range(4), batches.epoch(0), strict=False):
-        updater.update([batch], step, 0.05)
+        updater.train_step([batch], step, 0.05)
     assert float(updater.stability.scale) == 1.0
     assert (int(updater.stability.skipped), int(updater.stability.in_a_row)) == (4, 2)
 
@@ -111,7 +111,7 @@ def test_a_scaled_loss_gives_the_same_update(batches):
     for precision in ("float32", "mixed_float16"):  # the model computes in float32, so only the scale differs
         keras.utils.set_random_seed(5)
         model = Bigram()
-        metrics = Updater(model, config(precision=precision)).update([next(batches.epoch(0))], 3, 0.05)
+        metrics = Updater(model, config(precision=precision)).train_step([next(batches.epoch(0))], 3, 0.05)
         weights.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)

@@ -78,7 +78,7 @@ def test_an_update_is_adam_on_the_clipped_mean_gradient_of_the_loss_it_reports(b
         loss = batch_loss(model, tf.constant(batch.source), tf.constant(target), 0.1)
     gradients = tape.gradient(loss.total, [v.value for v in model.trainable_variables])
     means = [tf.convert_to_tensor(g).numpy().astype(float) / divisor for g in gradients]
-    metrics = updater.update([batch], 0, 0.05)
+    metrics = updater.train_step([batch], 0, 0.05)
     assert float(metrics.loss.total) == pytest.approx(float(loss.total), rel=1e-6)
     clipped, norm = clip(means, 0.01)
     assert float(metrics.gradient_norm) == pytest.approx(norm, rel=1e-5)
@@ -97,7 +97,7 @@ def test_masked_rows_change_no_update(batches, denominator):
         keras.utils.set_random_seed(5)
         model = Bigram(rate=0.0)
         room = Batches(batches.source, batches.target, batch_size=size, buckets=[shape], pool_size=13, seed=1)
-        metrics = Updater(model, config(denominator=denominator)).update([room.batch(rows, shape)], 0, 0.05)
+        metrics = Updater(model, config(denominator=denominator)).train_step([room.batch(rows, shape)], 0, 0.05)
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
         # Weights near 0 are small differences of updates of 0.05, whose float32 neighbours are 4e-9 away.
@@ -115,7 +115,7 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
     batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
     model = Bigram()
     updater = Updater(model, config())
-    updater.update([next(batches.epoch(0))], 5, 0.05)
+    updater.train_step([next(batches.epoch(0))], 5, 0.05)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
     seconds = compile_and_time(updater, batches, reports.append)
@@ -190,7 +190,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    clock, update = Clock(), Updater.update
+    clock, update = Clock(), Updater.train_step
 
     def updated(*arguments):
         clock.now += TICK * (1 + clock.busy(clock.now))
@@ -201,7 +201,7 @@ def clock(monkeypatch):
         return dict.fromkeys(batches.buckets, clock.timed)
 
     monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    monkeypatch.setattr(Updater, "update", updated)
+    monkeypatch.setattr(Updater, "train_step", updated)
     monkeypatch.setattr(trainer, "compile_and_time", compiled)
     return clock
 
