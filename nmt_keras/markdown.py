@@ -32,4 +32,5 @@ def _latex(cell: str) -> str:
     """Returns a cell of a Markdown table as LaTeX."""
     plain = re.sub(r"\\(.)|`", r"\1", cell)
     escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+    escapes |= {c: f"${c}$" for c in "<>|"}
     return "".join(escapes.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in plain)
