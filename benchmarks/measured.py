@@ -5,9 +5,10 @@
 
 The field "shown" of docs/measured/NAME.json is written between ``<!-- measured: NAME -->`` and ``<!-- end -->``, with
 command, machine and date. It is a list of paragraphs and tables. A table is a list of rows, which have a value for each
-column. ``NAME.FIELD`` inserts another field as it is: lines of output, or JSON on one line. If the file
-docs/measured/NAME.template exists, it is inserted instead, with its fields ``{FILE[...]}`` filled in from
-docs/measured/FILE.json or docs/results/alignments/FILE.json.
+column. If the field "removed" is set, the command has been removed and the file is named instead. ``NAME.FIELD``
+inserts another field as it is: lines of output, or JSON on one line. If the file docs/measured/NAME.template exists, it
+is inserted instead, with its fields ``{FILE[...]}`` filled in from docs/measured/FILE.json or
+docs/results/alignments/FILE.json.
 """
 
 from __future__ import annotations
@@ -81,12 +82,12 @@ def block(name: str, folder: Path = MEASURED) -> str:
         lines = value if isinstance(value, list) else [json.dumps(value, ensure_ascii=False)]
         return "".join(f"    {line}".rstrip() + "\n" for line in lines)
     command = re.sub(r"(?<=\s)/\S*/(\S+)", r"\1", found["command"])  # without paths of the machine
-    removed = " (this benchmark has been removed)" if found.get("removed") else ""
     where = (
         f"{found['cores']} cores, {found['cpu']}, {found['date'][:10]}, TensorFlow {found['libraries']['tensorflow']}"
     )
     shown = [one if isinstance(one, str) else rows_table(one) for one in found["shown"]]
-    return "\n\n".join([*shown, f"`{command}`{removed}; {where}.\n"])
+    once = f"Measured once on {where}; data: `docs/measured/{stem}.json`.\n"
+    return "\n\n".join([*shown, once if found.get("removed") else f"`{command}`; {where}.\n"])
 
 
 def written(page: str, folder: Path = MEASURED) -> str:
