@@ -86,7 +86,8 @@ def anchors(page: Path) -> set[str]:
 def test_relative_links_lead_to_files_and_headings():
     listed = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True).split()
     for page in map(ROOT.joinpath, listed):
-        text = FENCE.sub("", page.read_text("utf-8"))
+        here = "../" * (len(page.relative_to(ROOT).parts) - 1)
+        text = FENCE.sub("", page.read_text("utf-8")).replace(f"]({address.current()}/blob/main/", f"]({here}")
         for link, fragment in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
             target = page.parent / link if link else page
             assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
@@ -99,6 +100,8 @@ def test_pages_read_well_without_the_extensions_of_the_site(name):
     includes_all = re.fullmatch(r'Source of this page: .*\n\n--8<-- "[\w./]+"\n', text)
     found = re.search(r"^(?:!!!|:::|:   |--8<--).*|\{ ?[.#:]\w.*|\]\[nmt_keras.*", text, re.MULTILINE)
     assert includes_all or not found, found[0]
+    formula = re.search(r"\\[(\[].*", re.sub(r"^    .*|(`+)[^`]+\1", "", text, flags=re.MULTILINE))
+    assert not formula, f"GitHub shows formulas between dollar signs only: {formula[0]}"
 
 
 @pytest.fixture(scope="module")
