@@ -176,6 +176,13 @@ def test_standard_input_is_translated_line_by_line(run_folder, type_in, answers)
     assert answers("translate", run_folder, "-")[0] == expected[0]
 
 
+def test_a_token_is_not_repeated_with_the_option_of_the_command_line(run_folder, rows):
+    command = ["translate", run_folder, SENTENCES[0], "--search.min-tokens", 5, "--search.no-repeat-ngram-size"]
+    free, limited = (rows(*command, size)[0]["sentences"][0]["tokens"] for size in (0, 1))
+    assert len(set(free)) < len(free)
+    assert len(set(limited)) == len(limited) > 1
+
+
 def test_a_line_is_translated_sentence_by_sentence_unless_splitting_is_off(run_folder, answers, rows):
     translator, text = nmt_keras.load(run_folder), " ".join(SENTENCES)
     expected = translator.translate(SENTENCES)

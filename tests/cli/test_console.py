@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from nmt_keras.cli.console import Console, with_options
+from nmt_keras.training import describe
 
 ROW = {
     "step": 2, "loss": 1.5, "tokens_per_s": 1234.0, "seconds_left": 90.0, "skipped": 0,
@@ -39,6 +40,8 @@ def test_training_shows_a_bar_on_a_terminal_and_a_line_per_row_of_the_log_elsewh
         assert FIGURES in said.getvalue()
         assert "step 3 of 3: " in said.getvalue()
         assert "100%" in said.getvalue()
+        large = {**ROW, "loss": 10.5, "tokens_per_s": 99_999.0, "seconds_left": 5_399.0}
+        assert len(f"{describe(999_999, 999_999, large)} |{'bar'}| 100%") <= 80
     else:
         assert said.getvalue() == f"step 2 of 3: {FIGURES}\n"
 

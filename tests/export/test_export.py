@@ -48,7 +48,7 @@ def translators(translator, pairs):
         variable.assign(exact.numpy().astype(np.float16).astype(np.float32))
     return {
         "word": translator,
-        "subword": ModelTranslator(*subwords, model, search=SearchConfig(max_tokens=13)),
+        "subword": ModelTranslator(*subwords, model, search=SearchConfig(max_tokens=13, no_repeat_ngram_size=2)),
         "compact": ModelTranslator(*words, rounded, search=translator.search),
     }
 
@@ -135,6 +135,12 @@ def expect_equal_replies(answers, expected, kind, key):
 @pytest.mark.parametrize("name", ANSWERED)
 def test_an_export_in_a_fresh_process_replies_like_the_translator(answered, expected, kind, signature, name):
     expect_equal_replies(answered[kind], expected, kind, (signature, name))
+
+
+def test_the_limit_of_repetition_changes_a_translation_of_the_subword_export(translators):
+    limited = translators["subword"]
+    free = limited.with_search(replace(limited.search, no_repeat_ngram_size=0))
+    assert limited.translate(["Mi casa es roja."])[0].tokens != free.translate(["Mi casa es roja."])[0].tokens
 
 
 def test_an_export_passes_every_check_of_a_verification(answered, kind):
