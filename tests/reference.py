@@ -329,11 +329,6 @@ def general(W_a):
     return lambda s, h_j: s @ (W_a @ h_j)
 
 
-def concat(W_a, v_a):
-    """e_ts = v_a · tanh(W_a [h_t ; h_s]) (Luong et al. 2015, section 3.1)."""
-    return lambda s, h_j: v_a @ np.tanh(W_a @ np.concatenate([s, h_j]))
-
-
 def align(score, s, h):
     """Returns alpha_i over the annotations h of one sentence, for the state s."""
     return softmax(np.array([score(s, h_j) for h_j in h]))

@@ -83,6 +83,8 @@ WRONG = [
     (TrainConfig, {"epochs": 5.0, "minutes": None, "steps": 5}, "steps"),
     (TrainConfig, {"minutes": None, "epochs": 0.0}, "epochs"),
     (TrainConfig, {"minutes": 0.0}, "minutes"),
+    (TrainConfig, {"minutes": float("inf")}, "minutes"),
+    (TrainConfig, {"learning_rate": float("inf")}, "learning_rate"),
     (TrainConfig, {"batch_size": 0}, "batch_size"),
     (TrainConfig, {"length_buckets": 0}, "length_buckets"),
     (TrainConfig, {"pool_size": 0}, "pool_size"),
@@ -164,11 +166,6 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(kind, fields, name):
 def test_a_mistyped_choice_is_answered_with_the_nearest(kind, fields, nearest):
     with pytest.raises(ValueError, match=f"Did you mean '{nearest}'"):
         kind(**fields)
-
-
-def test_a_recipe_without_a_name_is_told_which_field_is_missing():
-    with pytest.raises(ValueError, match=r"^my\.json: name: expected a value"):
-        Recipe.from_json('{"model": {}}', "my.json")
 
 
 # Configurations that do not fit together
@@ -364,10 +361,9 @@ FIT = {
         "decoder": {**ATTENTIVE, "units": 40, "heads": 4},
     },
 }
-each_fit = pytest.mark.parametrize("parts", FIT.values(), ids=FIT.keys())
 
 
-@each_fit
+@pytest.mark.parametrize("parts", FIT.values(), ids=FIT.keys())
 def test_a_model_scaled_by_1_is_the_same_and_every_other_scale_fits_too(parts):
     config = composed(**parts)
     assert config.scaled(1.0) == config
@@ -441,25 +437,6 @@ def test_annotations_are_as_wide_as_the_states_side_by_side(fields, size):
 # Records
 
 
-def test_a_recipe_survives_json():
-    recipe = Recipe(
-        "ñandú",
-        source=TokenizerConfig(kind="word", strip_accents=True),
-        model=ModelConfig(
-            300,
-            EncoderConfig(cell="lstm", merge="sum", units=7),
-            AttentionConfig("general", "local-p", window=3),
-            DecoderConfig("update-then-attend", output="attentional", input_feeding=True),
-            recurrent_dropout=0.25,
-            initializer="uniform",
-        ),
-        train=TrainConfig(steps=7, minutes=None),
-        search=SearchConfig(temperature=0.5),
-    )
-    assert Recipe.from_json(recipe.to_json()) == recipe
-    assert "ñandú" in recipe.to_json()
-
-
 @pytest.mark.parametrize(
     ("search", "words"),
     [
@@ -478,18 +455,12 @@ def test_a_search_says_what_it_is(search, words):
     assert str(search) == words
 
 
-def test_a_field_that_is_left_out_has_its_default():
-    assert Recipe.from_json('{"name": "x", "model": {"dropout": 0.5}}') == Recipe("x", model=ModelConfig(dropout=0.5))
-    nested = Recipe.from_json('{"name": "x", "model": {"decoder": {"units": 7}}}')
-    assert nested == Recipe("x", model=ModelConfig(decoder=DecoderConfig(units=7)))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "runs/x/recipe.json"),
         ("[]", "runs/x/recipe.json"),
-        ("{}", "name"),
+        ("{}", "runs/x/recipe.json: name: expected a value"),
         ('{"name": "x", "model": {"dropuot": 0.5}}', "dropuot"),
         ('{"name": "x", "model": 5}', "runs/x/recipe.json"),
         ('{"name": "x", "train": {"steps": "ten", "minutes": null}}', "runs/x/recipe.json"),
@@ -527,16 +498,9 @@ def test_a_value_of_another_type_is_refused_with_its_field_and_what_to_write(fie
     assert whole.train == TrainConfig(minutes=5.0, clip_norm=1.0)
 
 
-@pytest.mark.parametrize("kind", ["minutes", "learning_rate"])
-def test_a_number_that_is_not_finite_is_refused(kind):
-    with pytest.raises(ValueError, match=f"TrainConfig.{kind}"):
-        TrainConfig(**{kind: float("inf")})
-
-
 def test_recipes_are_found_by_name_and_the_nearest_is_offered():
     for name, recipe in RECIPES.items():
         assert find_recipe(name) is recipe
         assert recipe.name == name
-        assert Recipe.from_json(recipe.to_json()) == recipe
     with pytest.raises(ValueError, match=r"recipe: .*received 'smaple'. Did you mean 'sample'"):
         find_recipe("smaple")

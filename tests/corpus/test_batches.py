@@ -5,13 +5,11 @@ from itertools import combinations, islice
 import numpy as np
 import pytest
 
-from nmt_keras.config import TokenizerConfig, TrainConfig
+from nmt_keras.config import END, TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.text import fit_tokenizer
-
-END = 3
 
 
 def corpus(source_lengths, target_lengths):

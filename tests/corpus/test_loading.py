@@ -12,7 +12,7 @@ from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus import Pair, columns, part_sha256, split_corpus
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.loading import load_corpus, load_pairs
-from nmt_keras.corpus.options import CorpusOptions, corpus_name
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import sample_pairs
 
 
@@ -22,28 +22,19 @@ def loaded(options, config=None, **how):
 
 
 @pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("data/spa-eng.zip", "spa-eng"),
-        ("my.data.tsv.gz", "my.data"),
-        ("sample.tsv", "sample-file"),
-        ("a:b c.txt", "a_b_c"),
-        (".hidden.tsv", "hidden"),
-    ],
-)
-def test_a_corpus_is_called_after_its_file_and_never_like_the_sample(file, name):
-    assert corpus_name(file) == name
-
-
-@pytest.mark.parametrize(
     ("files", "name"),
     [
+        (("data/spa-eng.zip",), "spa-eng"),
+        (("my.data.tsv.gz",), "my.data"),
+        (("sample.tsv",), "sample-file"),
+        (("a:b c.txt",), "a_b_c"),
+        ((".hidden.tsv",), "hidden"),
         (("data/europarl.es", "data/europarl.en"), "europarl"),
         (("train.es.gz", "train.en.gz"), "train"),
         (("spanish.txt", "english.txt"), "spanish"),
     ],
 )
-def test_two_files_are_called_by_what_they_share(files, name):
+def test_a_corpus_is_called_after_its_file_or_what_two_share_and_never_like_the_sample(files, name):
     assert CorpusOptions(files).name == name
 
 

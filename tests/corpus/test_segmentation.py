@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_keras.config import Recipe, TokenizerConfig, TrainConfig
+from nmt_keras.config import END, Recipe, TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Position, choose_buckets
 from nmt_keras.corpus.encoding import encode_pairs
 from nmt_keras.corpus.regularisation import SampledBatches, Segmenter
 from nmt_keras.text import Codec, SubwordTokenizer, fit_tokenizer
-
-END = 3
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tiny import TINY_MODEL
 
-from nmt_keras.config import TrainConfig
+from nmt_keras.config import END, START, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
 from nmt_keras.models.seq2seq import build_model
@@ -16,7 +16,7 @@ from nmt_keras.training.updater import Updater
 
 pytestmark = pytest.mark.long
 
-START, END, V = 2, 3, 19
+V = 19
 SOURCE = np.array([[5, 6, 7, END], [8, END, 0, 0]], np.int32)
 TARGET = np.array([[9, 10, END], [11, END, 0]], np.int32)
 READ = np.concatenate([np.full((2, 1), START, np.int32), TARGET[:, :-1]], axis=1)

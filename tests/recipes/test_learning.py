@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.config import END, PAD, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
@@ -16,7 +16,6 @@ from nmt_keras.search import SearchInputs, beam_search
 from nmt_keras.training import Updater, batch_loss
 from nmt_keras.training.schedules import learning_rate
 
-PAD, END = 0, 3
 LETTERS = range(4, 20)
 TESTED = 500
 

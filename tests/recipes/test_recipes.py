@@ -11,6 +11,8 @@ from keras.utils import pad_sequences
 from reference import loss, weights_of
 
 from nmt_keras.config import (
+    END,
+    START,
     AttentionConfig,
     DecoderConfig,
     EncoderConfig,
@@ -24,8 +26,6 @@ from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 from nmt_keras.training import Updater
-
-START, END = 2, 3
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -96,8 +96,6 @@ BAHDANAU = {  # Bahdanau, Cho, Bengio 2014, appendices A.2.3, B.1 and B.2
         "warmup_steps": 0,
     },
 }
-RNNSEARCH = {"model.encoder": {"direction": "bidirectional"}, "model.attention": {"kind": "additive"}}
-RNNENCDEC = {"model.encoder": {"direction": "forward"}, "model.attention": {"kind": "fixed"}}
 LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p", "replace")
 LUONG = {  # Luong, Pham, Manning 2015, sections 3.2 and 4.1
     "source": {**WORDS, "vocabulary_size": 50_004},
@@ -129,8 +127,21 @@ FIGURES = [
         for kind in ("rnnsearch", "rnnencdec")
         for words in (30, 50)
     ),
-    *((f"rnnsearch-{words}", {**RNNSEARCH, "model.decoder": {"initial_state": "backward"}}) for words in (30, 50)),
-    *((f"rnnencdec-{words}", {**RNNENCDEC, "model.decoder": {"initial_state": "forward"}}) for words in (30, 50)),
+    *(
+        (
+            f"{kind}-{words}",
+            {
+                "model.encoder": {"direction": direction},
+                "model.attention": {"kind": attention},
+                "model.decoder": {"initial_state": start},
+            },
+        )
+        for kind, direction, attention, start in (
+            ("rnnsearch", "bidirectional", "additive", "backward"),
+            ("rnnencdec", "forward", "fixed", "forward"),
+        )
+        for words in (30, 50)
+    ),
     *((f"luong-{rung}", LUONG) for rung in LADDER),
     *((f"luong-{rung}", {"train": {"epochs": 10.0, "halve_every": 0.1}}) for rung in LADDER[:2]),
     *((f"luong-{rung}", {"train": {"epochs": 12.0, "halve_every": 1 / 12}}) for rung in LADDER[2:]),
@@ -168,6 +179,21 @@ FIGURES = [
         },
     ),
     (
+        "rnnsearch-pytorch",  # s_0 from both last states, attention with s_{i-1}, dropout on embeddings
+        {
+            "model": {"dropout": 0.5, "output_dropout": 0.0, "recurrent_dropout": 0.0},
+            "model.encoder": {"cell": "gru-reset-after", "direction": "bidirectional", "layers": 1},
+            "model.attention": {"kind": "additive"},
+            "model.decoder": {
+                "order": "attend-then-update",
+                "cell": "gru-reset-after",
+                "initial_state": "both",
+                "output": "linear",
+                "output_state": "current",
+            },
+        },
+    ),
+    (
         "lecture-rnn",
         {
             "model.encoder": {"cell": "tanh", "direction": "forward", "layers": 1},
@@ -190,21 +216,8 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
     for path, fields in figures.items():
         record = functools.reduce(getattr, path.split("."), recipe)
         assert {field: getattr(record, field) for field in fields} == fields
-    if name != "lecture-rnn":
+    if name not in ("lecture-rnn", "rnnsearch-pytorch"):
         assert recipe.train.patience >= recipe.train.validations  # the paper does not stop early
-
-
-def test_the_pytorch_recipe_has_the_layers_of_that_implementation():
-    """s_0 from both last states, attention with s_{i-1}, linear output of [s_i ; c_i ; e], dropout on embeddings."""
-    model = find_recipe("rnnsearch-pytorch").model
-    assert {model.encoder.cell, model.decoder.cell} == {"gru-reset-after"}
-    assert (model.encoder.direction, model.encoder.layers, model.attention.kind) == ("bidirectional", 1, "additive")
-    assert (model.decoder.order, model.decoder.initial_state) == ("attend-then-update", "both")
-    assert (model.decoder.output, model.decoder.output_state) == ("linear", "current")
-    assert (model.dropout > 0.0, model.output_dropout, model.recurrent_dropout) == (True, 0.0, 0.0)
-    output = build_model(model.scaled(0.02), 11, 13).decoder.output_layer
-    sizes = model.scaled(0.02)
-    assert output.feature_size == sizes.decoder.units + 2 * sizes.encoder.units + sizes.embedding_size
 
 
 def test_each_recipe_of_the_lecture_adds_one_extension():

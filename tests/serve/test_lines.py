@@ -132,6 +132,9 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
         (b"\x28\xb5\x2f\xfdxx", ["Zstandard", "zstd -d FILE"]),
         (gzip.compress(b"a" * 257 + b"ustar" + b"\0" * 300), ["tar archive", "tar -xf FILE"]),
         (bz2.compress(TEXT * 9000)[:-9], ["damaged archive"]),
+        (gzip.compress(TEXT * 9000)[:-9], ["damaged archive"]),
+        (zipped(TEXT * 9000)[:-9], ["damaged archive"]),
+        (marked(zipped(TEXT * 9000), 14, 16, 0xBAD), ["damaged archive"]),  # another checksum
         (b"BZh9" + b"x" * 99, ["damaged archive"]),
         (lzma.compress(TEXT * 9000)[:-9], ["damaged archive"]),
         (b"caf\xe9\nno\n", ["FILE:1: ", "0xe9 at position 4", "iconv -f WINDOWS-1252"]),

@@ -46,11 +46,6 @@ def all_cells(model):
     return [*encoder.forward_cells, *encoder.backward_cells, *word_cells, *decoder.stack.cells]
 
 
-def recurrent_matrices(cell):
-    """Returns the recurrent matrices of a cell's gates."""
-    return [gate.U for gate in gates_of(cell_of(cell))]
-
-
 def assert_normal(values, deviation):
     values = np.ravel(values)
     assert values.std() == pytest.approx(deviation, rel=4.0 / (2.0 * values.size) ** 0.5)
@@ -62,7 +57,7 @@ def test_bahdanau_s_recurrent_matrices_are_orthogonal_gate_by_gate(cell):
     decoder = DecoderConfig("conditional", cell, 41, output_units=43, output_state="current")
     models = initialized_by_bahdanau(cell), initialized("bahdanau", cell, decoder=decoder)
     for one in (one for model in models for one in all_cells(model)):
-        matrices = recurrent_matrices(one)
+        matrices = [gate.U for gate in gates_of(cell_of(one))]
         assert len(matrices) == one.projections
         for U in matrices:
             np.testing.assert_allclose(U @ U.T, np.eye(one.units), atol=1e-5)
@@ -203,15 +198,12 @@ def trained(optimizer_fields, start, gradients, rates):
     return variable.numpy()
 
 
-ADADELTA = {"optimizer": "adadelta", "rho": 0.95, "epsilon": 1e-6}
-
-
 @pytest.mark.parametrize(("rate", "rho"), [(1.0, 0.95), (0.5, 0.8)])
 def test_adadelta_is_the_paper_s(rate, rho):
     start, gradients = np.array([1.0, -2.0, 3.0]), np.random.default_rng(1).normal(size=(7, 3))
-    wanted = adadelta(start, gradients, rho, 1e-6, rate)
+    fields, wanted = {"optimizer": "adadelta", "rho": rho, "epsilon": 1e-6}, adadelta(start, gradients, rho, 1e-6, rate)
     assert np.abs(wanted - start).max() > 1e-3
-    np.testing.assert_allclose(trained({**ADADELTA, "rho": rho}, start, gradients, [rate] * 7), wanted, atol=1e-6)
+    np.testing.assert_allclose(trained(fields, start, gradients, [rate] * 7), wanted, atol=1e-6)
 
 
 def test_plain_gradient_descent_goes_against_the_slope_and_remembers_nothing():

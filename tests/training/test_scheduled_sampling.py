@@ -6,12 +6,11 @@ import pytest
 import tensorflow as tf
 from tiny import randomise
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.config import END, START, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import batch_loss
 
-START, END = 2, 3
 SOURCE = tf.constant([[4, 5, 6, END], [7, END, 0, 0]])
 READ = tf.constant([[START, 8, 9, 10, 11], [START, 12, END, 0, 0]])
 NOISE = Randomness(1, 5)
