@@ -66,6 +66,11 @@ def write_pairs(path: Path | str, pairs: Iterable[Pair], *more: str) -> Path:
     return Path(path)
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Returns the bytes of all files below a folder, by relative path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def make_versions(folder: Path, *names: str) -> None:
     """Creates versions of a model with a file and a folder each."""
     for name in names:

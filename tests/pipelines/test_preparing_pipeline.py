@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tiny import TINY_TEXT
+from tiny import TINY_TEXT, contents
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus import columns
@@ -28,11 +28,6 @@ def prepare_by_beam(files, folder, texts, **fields):
 
     fields = {"shards": 2, "options": ["--runner=DirectRunner"], **fields}
     prepare_files(str(files), str(folder), str(texts), FILTERS, **fields)
-
-
-def contents(folder):
-    """Returns the bytes of the files in a folder, by name."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -137,18 +132,6 @@ def test_both_refuse_the_same_files_with_the_same_words(both, tmp_path, content,
 def test_bad_arguments_are_refused_before_the_pipeline_runs(files, both, tmp_path, fields, error, expected):
     with pytest.raises(error, match=expected):
         prepare_by_beam(files / "*.none", tmp_path / "out", both[0].folder, **fields)
-
-
-@pytest.mark.parametrize(
-    "kill_after",
-    ["nmt_keras.pipelines.preparing:encoded,2", "nmt_keras.corpus.shards:write_shard,2"],
-    ids=["while pairs are encoded", "when a shard is written"],
-)
-def test_a_worker_that_is_killed_changes_no_byte_and_no_count(files, both, dask, tmp_path, kill_after):
-    one, _ = both
-    with dask(kill_after) as options:
-        prepare_by_beam(files / "*.tsv*", tmp_path / "many", one.folder, shards=5, max_malformed=0.03, options=options)
-    assert contents(tmp_path / "many") == contents(one.folder)
 
 
 def test_processes_of_beam_prepare_the_same_files(files, both, tmp_path):

@@ -7,23 +7,17 @@ import pytest
 import tensorflow as tf
 from bigram import Bigram, config
 from power_cut import power_cuts
-from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
+from tiny import TINY_RECIPE, TINY_TEXT, contents, write_pairs
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.shards import PreparedCorpus, read_shard, remove_leftovers
-from nmt_keras.evaluation.report import Report
 from nmt_keras.export.versions import prune, publish, versions
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import load_tokenizer
 from nmt_keras.training import Checkpoints, Progress, Updater, checkpoints_in, read_log
 from nmt_keras.training.checkpoints import STATE, VALUE, is_whole
 from nmt_keras.training.log import Log
-from nmt_keras.translation.records import Checkpoint
-
-CHECKPOINT = Checkpoint("ckpt-7", 7, "0a1b")
-
-REPORT = Report(12.0, 34.0, 25.0, "bleu", "chrf", 30, 4.0, [])
 
 
 @pytest.fixture
@@ -42,16 +36,12 @@ def assert_old_or_new(folder, work, read, old, new, into=None):
     assert old in seen
 
 
-def files_below(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_the_model_loses_one_of_two_new_files(folder):
     def work():
         for name in ("data", "index"):
             (folder / name).write_text("text")
 
-    found = [files_below(cut.folder) for cut in power_cuts(folder, work, folder.parent / "cuts")]
+    found = [contents(cut.folder) for cut in power_cuts(folder, work, folder.parent / "cuts")]
     assert {"index": b"text"} in found
     assert {"data": b"text"} in found
 
@@ -149,11 +139,11 @@ def test_a_version_is_missing_or_whole(folder):
     whole = []
 
     def work():
-        whole.append(files_below(publish(model, write)))
+        whole.append(contents(publish(model, write)))
 
     def read(folder):
         at = folder / "models" / "name"
-        return {number: files_below(at / str(number)) for number in versions(at)}
+        return {number: contents(at / str(number)) for number in versions(at)}
 
     cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
     found = [read(cut.folder) for cut in cuts]
@@ -168,7 +158,7 @@ def test_a_deleted_version_is_whole_or_gone(folder):
             (folder / number / name).write_text(number)
 
     def read(folder):
-        return {number: files_below(folder / str(number)) for number in versions(folder)}
+        return {number: contents(folder / str(number)) for number in versions(folder)}
 
     both = read(folder)
     assert_old_or_new(folder, lambda: prune(folder, 1), read, both, {2: both[2]})

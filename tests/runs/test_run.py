@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE, save_little, save_weights
+from tiny import TINY_RECIPE, contents, save_little, save_weights
 
 import nmt_keras
 from nmt_keras.config import PairFilters, Recipe, RunOptions
@@ -43,24 +43,19 @@ def train(run, corpus):
     return steps, sentences
 
 
-def files(folder):
-    """Returns the contents of all files below a folder."""
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_vocabularies_are_learnt_from_the_training_set_alone(run_folder, corpus, tmp_path):
     for number, side in enumerate(("source", "target")):
         for part, pairs in {"train": corpus.train, "more": [*corpus.train, *corpus.valid]}.items():
             fit_tokenizer(getattr(TINY_RECIPE, side), [pair[number] for pair in pairs]).save(tmp_path / part)
-        held, train, more = (files(folder) for folder in (run_folder / side, tmp_path / "train", tmp_path / "more"))
+        held, train, more = (contents(folder) for folder in (run_folder / side, tmp_path / "train", tmp_path / "more"))
         assert held == train != more
 
 
 def test_a_finished_run_is_left_as_it_is(folder, corpus):
-    before = files(folder)
+    before = contents(folder)
     steps, _ = train(Run(folder), corpus)
     assert steps == []
-    assert files(folder) == before
+    assert contents(folder) == before
 
 
 def test_a_changed_recipe_is_refused_field_by_field(run_folder):
