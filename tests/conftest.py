@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 import venv
@@ -13,11 +14,13 @@ os.environ["NMT_COMPILATION_CACHE"] = "off"  # tests leave no files in the home 
 
 import keras
 import pytest
+from bigram import random_batches
 from reverser import export_reverser
 from servers import CHROMIUM, NGINX, Certificate, running_server
 from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 
 from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus.batches import Batches
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.runs import Run
@@ -71,6 +74,14 @@ def _seeds():
 
 
 @pytest.fixture
+def _python_s_own_interrupt_handler():
+    """Sets the handler of a process in a terminal. Shells start background jobs with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def dtype_policy():
     """Sets Keras's dtype policy for one test."""
     before = keras.config.dtype_policy()
@@ -104,6 +115,12 @@ def pairs() -> list[Pair]:
 def corpus(pairs) -> SplitCorpus:
     """The pairs as 80 for training, 20 for validation and 20 for testing."""
     return SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+
+
+@pytest.fixture(scope="session")
+def batches() -> Batches:
+    """Batches of random tokens for the model of ``bigram``."""
+    return random_batches()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,10 @@
 """A finished run is trained longer."""
 
 import pytest
-from bigram import STEPS, Run, assert_same_checkpoints, config, kill, random_batches
+from bigram import STEPS, Run, assert_same_checkpoints, config, kill
 
 from nmt_keras.training import Progress, is_finished, read_log
 from nmt_keras.training.schedules import learning_rate
-
-
-@pytest.fixture(scope="module")
-def batches():
-    return random_batches()
 
 
 def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp_path):

@@ -4,17 +4,15 @@ import json
 import os
 import re
 import resource
-import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bigram import Bigram, Killed, assert_same_checkpoints, config, interrupt, kill, random_batches
+from bigram import Bigram, Killed, assert_same_checkpoints, config, interrupt, kill
 from bigram import Run as Trained
 from tiny import TINY_RECIPE, write_pairs
 
-import nmt_keras
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.preparing import prepare
@@ -22,20 +20,12 @@ from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.training import (
     Checkpoints,
-    Interrupted,
     Progress,
     Updater,
     checkpoints_in,
     is_finished,
     load_weights,
 )
-
-ROOT = Path(nmt_keras.__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def batches():
-    return random_batches()
 
 
 @pytest.fixture
@@ -60,11 +50,8 @@ def stopped(batches, tmp_path):
 @pytest.mark.long
 def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields):
     settings, losses = config(checkpoint_every=2, **fields), (3.0, 3.5, 2.0, 2.5)
-    whole = Trained(batches, tmp_path / "whole", settings, losses=losses)
-    (tmp_path / "whole").mkdir()
-    whole()
+    whole = Trained(batches, tmp_path / "whole", settings, losses=losses)()
     killed = tmp_path / "killed"
-    killed.mkdir()
     for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations follow steps 5, 10, 15 and 20
         Trained(batches, killed, settings, losses=seen, at={step: kill}).until_stopped()
     Trained(batches, killed, settings, losses=losses[3:])()
@@ -81,9 +68,9 @@ def _last_row(folder):
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # an interrupt in Path.iterdir leaves its iterator open
+@pytest.mark.usefixtures("_python_s_own_interrupt_handler")
 @pytest.mark.parametrize("delay", [0.0, 0.006])
 def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(batches, tmp_path, delay):
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     second = threading.Timer(delay, interrupt)
 
     def both():
@@ -96,11 +83,8 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
         finally:
             second.join()  # the second interrupt may come after the run
 
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_and_wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        run_and_wait()
     assert load_weights(Bigram(), tmp_path / "checkpoints").step == 5  # the best checkpoint
     again = Trained(batches, tmp_path, at={8: kill}).until_stopped()
     assert again.steps[0] in (6, 8)
@@ -209,8 +193,7 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
     with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--previous"):
         load_weights(Bigram(), stopped / "checkpoints")
     again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the loss of the lost checkpoint was 3
-    with pytest.raises(Interrupted):
-        again(previous=True)
+    again.until_stopped(previous=True)
     assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
     assert load_weights(Bigram(), stopped / "checkpoints").step == 10
 

@@ -13,14 +13,12 @@ import pytest
 from bigram import assert_same_checkpoints
 from tiny import write_pairs
 
-import nmt_keras
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.training import read_log
 from nmt_keras.training.distribution import find_cluster
 
-ROOT = Path(nmt_keras.__file__).parents[1]
-SCRIPT = ROOT / "tests" / "training/train_replicated.py"
+TESTS = Path(__file__).parents[1]
 
 LOST = "Lost another worker"
 ROUNDING = {"rtol": 1e-4, "atol": 1e-6}
@@ -33,7 +31,7 @@ def started(command, workers=(), index=0):
     cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+        "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS))),
         **({"TF_CONFIG": json.dumps(cluster)} if workers else {}),
     }
     return subprocess.Popen(
@@ -48,7 +46,11 @@ def started(command, workers=(), index=0):
 
 def process(folder, *, devices=1, step=0, number=0, spoilt=(), workers=(), index=0):
     """Starts a training process that writes to ``folder``. It sends itself the signal ``number`` after ``step``."""
-    return started([sys.executable, SCRIPT, folder, devices, step, int(number), *spoilt], workers, index)
+    return started(
+        [sys.executable, TESTS / "training/train_replicated.py", folder, devices, step, int(number), *spoilt],
+        workers,
+        index,
+    )
 
 
 def finished(training):

@@ -6,7 +6,6 @@ copy and to reverse train real models.
 
 import math
 import os
-import shutil
 import signal
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,7 +18,6 @@ from bigram import (
     END,
     STEPS,
     Bigram,
-    Killed,
     Run,
     V,
     assert_same_checkpoints,
@@ -50,15 +48,6 @@ def assert_same_weights(found, wanted):
 def whole(batches, tmp_path_factory):
     """An undisturbed run."""
     return Run(batches, tmp_path_factory.mktemp("whole"))()
-
-
-@pytest.fixture(scope="module")
-def stopped_run(batches, tmp_path_factory):
-    """A run that was stopped after 3 steps."""
-    run = Run(batches, tmp_path_factory.mktemp("stopped"), at={3: interrupt})
-    with pytest.raises(Interrupted):
-        run()
-    return run
 
 
 # An update
@@ -243,21 +232,15 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
 @pytest.mark.parametrize(("busy", "last"), [("never", 70), ("comes", 115)])
 def test_a_run_of_minutes_that_is_killed_ends_with_the_same_weights(batches, tmp_path, clock, busy, last):
     """The time of the second compilation does not count."""
-    clock.busy, runs = LOADS[busy], []
+    clock.busy = LOADS[busy]
     settings = in_minutes(checkpoint_every=1000, validations=3, log_every=1)
-    for name in ("whole", "killed"):
-        (tmp_path / name).mkdir()
-        clock.now = 0.0
-        runs.append(Run(batches, tmp_path / name, settings, at={last: kill} if name == "killed" else {}))
-        if name == "killed":
-            runs[-1].until_stopped()
-        else:
-            runs[-1]()
-    saved = runs[1].validated[-1] * TICK
+    whole = Run(batches, tmp_path / "whole", settings)()
+    clock.now = 0.0
+    killed = Run(batches, tmp_path / "killed", settings, at={last: kill}).until_stopped()
+    saved = killed.validated[-1] * TICK
     clock.now, clock.compiling = saved, LIMIT
     clock.busy = lambda now: LOADS[busy](now - LIMIT)
     resumed = Run(batches, tmp_path / "killed", settings)()
-    whole = runs[0]
     assert 0 < len(resumed.shown) < len(whole.shown)
     assert resumed.shown == whole.shown[-len(resumed.shown) :]
     assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
@@ -288,8 +271,7 @@ def test_a_signal_ends_a_run_after_its_step_and_the_next_call_goes_on_there(whol
 
 @pytest.mark.parametrize(("fields", "saved"), [({}, 5), ({"checkpoint_every": 4}, 8)], ids=str)
 def test_a_killed_run_resumes_from_its_last_checkpoint_and_drops_later_rows(whole, batches, tmp_path, fields, saved):
-    with pytest.raises(Killed):
-        Run(batches, tmp_path, config(**fields), at={9: kill})()
+    Run(batches, tmp_path, config(**fields), at={9: kill}).until_stopped()
     assert read_log(tmp_path / "log.jsonl")[-1]["step"] == 9
     second = Run(batches, tmp_path, config(**fields))()
     assert second.steps == list(range(saved + 1, STEPS + 1))
@@ -338,8 +320,6 @@ def test_a_validation_that_a_signal_or_an_error_interrupts_is_logged_once(batche
         return Run.validate(stopping)
 
     failing.report, stopping.validate = fail, stop
-    for run in (whole, stopping):
-        run.folder.mkdir()
     whole()
     with pytest.raises(ZeroDivisionError):  # after the row was written, before the next checkpoint
         failing()
@@ -353,14 +333,6 @@ def test_a_validation_that_a_signal_or_an_error_interrupts_is_logged_once(batche
         assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
     assert_same_weights(second, whole)
     assert Run(batches, tmp_path / "stopped", config(**fields))().steps == []
-
-
-@pytest.fixture
-def _python_s_own_interrupt_handler():
-    """Sets the handler of a process in a terminal. Shells start background jobs with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("_python_s_own_interrupt_handler")
@@ -378,12 +350,12 @@ def test_a_second_signal_acts_at_once_and_the_handlers_come_back():
 # Checkpoints that do not fit, and losses that are not finite
 
 
-def test_processes_that_restored_different_steps_do_not_train_together(batches, stopped_run, tmp_path, monkeypatch):
-    shutil.copytree(stopped_run.folder, tmp_path / "run")
+def test_processes_that_restored_different_steps_do_not_train_together(batches, tmp_path, monkeypatch):
+    Run(batches, tmp_path, at={3: interrupt}).until_stopped()
     # as if another process had restored nothing
     monkeypatch.setattr(Replicas, "mean_over_processes", lambda self, number: number / 2.0)
     with pytest.raises(ValueError, match=r"step 3 here, another step elsewhere"):
-        Run(batches, tmp_path / "run")()
+        Run(batches, tmp_path)()
 
 
 def test_weights_of_another_model_are_refused(whole, batches):
@@ -403,13 +375,10 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_logged_or_saved(bat
 
     for log_every, noticed in ((3, 9), (100, 10)):  # at the next row of the log, or at the next validation
         run = Run(batches, tmp_path / str(log_every), config(log_every=log_every), at={7: spoil})
-        (tmp_path / str(log_every)).mkdir()
         with pytest.raises(FloatingPointError, match=rf"^step {noticed}: .*TrainConfig.learning_rate \(0\.05 "):
             run()
         assert all(math.isfinite(row.get("loss", 0.0)) for row in read_log(run.folder / "log.jsonl"))
-        again = Run(batches, run.folder, config(log_every=log_every), at={6: kill})
-        with pytest.raises(Killed):
-            again()
+        again = Run(batches, run.folder, config(log_every=log_every), at={6: kill}).until_stopped()
         assert again.steps == [6]
         assert all(np.isfinite(weights).all() for weights in again.model.get_weights())
 

@@ -16,9 +16,8 @@ os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
 import keras
 import numpy as np
 import tensorflow as tf
-from bigram import Fragile, config
+from bigram import Fragile, config, random_batches
 
-from nmt_keras.corpus.batches import Batches, Bucket, TokenLists
 from nmt_keras.training import (
     Checkpoints,
     StrategyReplicas,
@@ -37,12 +36,7 @@ strategy = find_strategy()
 if devices > 1:
     strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(devices)])
 
-random = np.random.default_rng(1)
-sides = []
-for _ in range(2):
-    lengths = random.integers(2, 7, 30)
-    sides.append(TokenLists(np.concatenate([[*random.integers(4, 11, n - 1), 3] for n in lengths]), lengths))
-batches = Batches(*sides, batch_size=4, buckets=[Bucket(6, 6)], pool_size=13, seed=1)
+batches = random_batches()
 keras.utils.set_random_seed(5)
 with strategy.scope() if strategy else tf.name_scope(""):
     model = Fragile(rate=0.0)
