@@ -60,8 +60,11 @@ def writing(path: Path, lost: str = "") -> Iterator[None]:
 
 
 def _system_reason(message: str) -> str | None:
-    """Returns the system's reason at the end of TensorFlow's message "{{NODE}} FILE; REASON"; ``None`` if absent."""
-    reason = message.rpartition("; ")[2].rstrip(".")
+    """Returns the system's reason in TensorFlow's message "{{NODE}} FILE; REASON [Op:OPERATION]"; ``None`` if absent.
+
+    Only messages of operations that run eagerly name them.
+    """
+    reason = message.rpartition("; ")[2].partition(" [Op:")[0].rstrip(".")
     return reason if reason in SYSTEM_REASONS else None
 
 

@@ -1,6 +1,5 @@
 """The commands on a tiny run: options, standard input and output, results, errors and signals."""
 
-import contextlib
 import functools
 import io
 import json
@@ -248,16 +247,6 @@ def test_translations_are_aligned_and_a_blank_line_stays_blank(run_folder, type_
         assert line == f"{each.text}\t{to_pharaoh(links(words))}"
 
 
-@pytest.mark.parametrize("command", ["align", "score"])
-def test_columns_of_a_file_are_chosen_by_options(command, run_folder, pairs, tmp_path, answers, fails):
-    sources, targets = sides(pairs[:5])
-    first = write(tmp_path / "source-first.tsv", sources, targets)
-    last = write(tmp_path / "target-first.tsv", targets, sources, ["CC BY"] * 5)
-    expected = answers(command, run_folder, first)
-    assert answers(command, run_folder, last, "--source-column", 1, "--target-column", 0) == expected
-    assert "target-first.tsv:1: " in fails(command, run_folder, last)
-
-
 PAIRS = "No.\tNo.\n{}\tNo.\n\t\nNo.\t{}\n"
 
 
@@ -417,17 +406,9 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
 
-@pytest.fixture(scope="module")
-def exported(run_folder, tmp_path_factory):
-    """The run as version 1 of the model ``tiny``."""
-    models = tmp_path_factory.mktemp("models")
-    with contextlib.redirect_stdout(io.StringIO()):
-        cli.main(["export", str(run_folder), "--to", str(models / "tiny")])
-    return models / "tiny" / "1"
-
-
 @pytest.mark.slow
-def test_an_exported_version_is_run_without_what_other_commands_import(run_folder, exported, answers):
+def test_an_exported_version_is_run_without_what_other_commands_import(run_folder, tmp_path, answers):
+    (exported,) = answers("export", run_folder, "--to", tmp_path / "models")
     unused = {"grpc", "httpx", "matplotlib", "sacrebleu", "sklearn", "tensorflow_serving"}
     program = (
         "import sys; from nmt_keras import cli; exported, run = sys.argv[1:]; "
@@ -435,7 +416,7 @@ def test_an_exported_version_is_run_without_what_other_commands_import(run_folde
         f"print({unused} & set(sys.modules)); "
         "cli.main(['translate', run, 'No.', '--search.beam-size', '5'])"
     )
-    command = [sys.executable, "-c", program, str(exported), str(run_folder)]
+    command = [sys.executable, "-c", program, exported, str(run_folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     (expected,) = answers("translate", exported, "No.")
     assert done.stdout.splitlines() == [expected, "set()", expected], done.stderr[-2000:]
@@ -479,11 +460,6 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
     assert re.search(rf"--search: .*{re.escape(str(exported))}.*received 'beam 4", message)
     assert "--gold: " in fails("evaluate", exported, *own)
     assert "at most 3" in fails("translate", exported, "No.", "--n-best", 4)
-
-
-def test_a_run_is_not_evaluated_on_another_corpus(run_folder, fails):
-    """The run was trained on some pairs of the sample corpus. ``evaluate`` loads all of them."""
-    assert "--corpus: " in fails("evaluate", run_folder)
 
 
 def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_path, answers):

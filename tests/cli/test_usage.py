@@ -135,8 +135,7 @@ def test_an_option_of_another_command_is_not_suggested(line, capsys, monkeypatch
     assert "Did you mean" not in usage_error(line, capsys, monkeypatch)
 
 
-PICTURES = ("curves", "heatmap")
-PLACES = [[], *([name] for name in cli.COMMANDS), *(["plot", picture] for picture in PICTURES)]
+PLACES = [[], *([name] for name in cli.COMMANDS), *(["plot", picture] for picture in ("curves", "heatmap"))]
 
 
 @pytest.fixture

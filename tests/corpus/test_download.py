@@ -66,10 +66,6 @@ def reply(code=200, content=b"", length=None):
     return answer
 
 
-def silence(_, over):
-    over.wait(10)
-
-
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -110,7 +106,10 @@ def test_a_failed_download_leaves_no_file(tmp_path, failure, reason):
 
 def test_a_server_that_does_not_answer_is_given_up_in_time(tmp_path):
     begin = time.monotonic()
-    with serving(silence) as (url, _), pytest.raises(CorpusUnavailable, match=r"no answer within 0\.3 s"):
+    with (
+        serving(lambda _, over: over.wait(10)) as (url, _),
+        pytest.raises(CorpusUnavailable, match=r"no answer within 0\.3 s"),
+    ):
         fetch_corpus(url, tmp_path, SHA256, answer_within=0.3)
     assert time.monotonic() - begin < 3.0
 

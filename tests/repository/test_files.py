@@ -7,6 +7,7 @@ import time
 
 import portalocker
 import pytest
+import tensorflow as tf
 
 from nmt_keras.files import (
     ABANDONED_AFTER,
@@ -42,21 +43,12 @@ def test_an_error_without_a_file_name_gets_the_name_the_free_space_and_the_reaso
         failing(errno.ENOSPC)()
 
 
-class FakeOpError(Exception):
-    """Has a message, as an error of TensorFlow."""
-
-    def __init__(self, message):
-        super().__init__(f"{message} [Op:SaveV2]")
-        self.message = message
-
-
 def test_an_error_of_tensorflow_in_writing_becomes_one_short_line(tmp_path):
-    message = "{{function_node __wrapped__SaveV2_device_/job:localhost}} a/part-0.tempstate1; No space left on device"
-    expected = (
-        rf"^{tmp_path}: could not be written; No space left on device\. [\d,]+ MiB are free\. Nothing was lost\. Make"
-    )
+    (tmp_path / "file").touch()
+    expected = rf"^{tmp_path}: could not be written; Not a directory\. [\d,]+ MiB are free\. Nothing was lost\. Make"
     with pytest.raises(OSError, match=expected), writing(tmp_path, "Nothing was lost."):
-        raise FakeOpError(message)
+        tf.io.write_file(str(tmp_path / "file" / "name"), "text")
+    message = "{{function_node __wrapped__SaveV2_device_/job:localhost}} a/part-0.tempstate1; Not a directory"
     assert re.match(expected.replace(" Nothing was lost\\.", ""), str(unwritable(tmp_path, message)))
 
 

@@ -1,6 +1,7 @@
 """The architecture: packages are in rows, imports go to lower rows, and there are no cycles."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -103,12 +104,6 @@ def test_no_modules_import_each_other_in_a_cycle():
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-def importers(imported):
-    """Returns the packages of nmt_keras with a module that imports the package ``imported``."""
-    found = {name for name, tree in OURS.items() if imported in {each.split(".")[0] for each in imports(tree)}}
-    return {name.split(".")[0] for name in found}
-
-
 def test_only_the_command_line_and_the_demo_import_the_server_and_client():
     """The readers of text, ``nmt_keras_serve.lines`` and ``nmt_keras_serve.sentences``, are common to both packages."""
     served = {
@@ -119,7 +114,14 @@ def test_only_the_command_line_and_the_demo_import_the_server_and_client():
         and not each.startswith(("nmt_keras_serve.lines.", "nmt_keras_serve.sentences.", "nmt_keras_serve.startup."))
     }
     assert served <= {"cli", "demo"}
-    assert importers("serve") == set()
+    assert not [name for tree in OURS.values() for name in imports(tree) if name.split(".")[0] == "serve"]
+
+
+def test_modules_of_serve_import_one_another_relatively_so_that_the_package_can_have_another_name():
+    for path in (ROOT / "serve").rglob("*.py"):
+        assert not re.findall(r"^\s*(?:from|import) (?:serve|nmt_keras)\w*\b", path.read_text("utf-8"), re.MULTILINE), (
+            path
+        )
 
 
 def imported_by(*names):

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -219,7 +218,7 @@ def run_setup(name, monkeypatch, **replaced):
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.chdir(ROOT / "notebooks")
     cells = sources(name)
-    code = cells.get("library", cells["setup"]).replace("/content/nmt_keras", replaced.pop("clone", str(ROOT)))
+    code = cells.get("library", cells["setup"]).replace("/content/nmt_keras", str(ROOT))
     for field, value in replaced.items():
         code, found = re.subn(rf"^{field} = \S+", f"{field} = {value}", code, flags=re.MULTILINE)
         assert found == 1
@@ -239,15 +238,6 @@ def test_the_first_cell_on_colab_installs_the_package(drive, monkeypatch):
 def test_runs_are_kept_on_drive_on_request(drive, monkeypatch):
     runs = (ROOT / "runs", Path("/content/drive/MyDrive/nmt_keras/runs"))
     assert run_setup("2-train", monkeypatch, DRIVE="True") == [PIP, runs]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_failed_clone_names_the_address_of_the_project(name, drive, monkeypatch, tmp_path):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    with pytest.raises(AssertionError, match=f"{project['urls']['Homepage']}.*REPOSITORY"):
-        run_setup(name, monkeypatch, clone=str(tmp_path / "none"))
-    cells = sources(name)
-    assert cells.get("library", cells["setup"]).count("GIT_TERMINAL_PROMPT=0 git clone") == 1
 
 
 @pytest.mark.parametrize("error", [DriveError("credentials were declined"), ValueError("mount failed")])
