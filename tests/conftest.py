@@ -16,7 +16,7 @@ import keras
 import pytest
 from bigram import random_batches
 from reverser import export_reverser
-from servers import CHROMIUM, NGINX, Certificate, running_server
+from servers import CHROMIUM, NGINX, ROOT, Certificate, running_server
 from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 
 from nmt_keras.corpus import Pair, SplitCorpus
@@ -27,7 +27,6 @@ from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
-ROOT = Path(__file__).parents[1]
 PROGRAMS = {"browser": CHROMIUM, "cpp": shutil.which("g++"), "nginx": NGINX}
 """Programs outside Python that some tests run, by marker; ``None`` if not installed."""
 

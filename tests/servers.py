@@ -1,4 +1,4 @@
-"""The embedded server as a process, and the browser that opens its page."""
+"""The embedded server as a process, the browser that opens its page, and the folder of the project."""
 
 import os
 import shutil
@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).parents[1]
+"""The folder of the project."""
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 """The browser that opens the page; ``None`` if none is installed."""
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 @contextmanager
@@ -21,9 +23,7 @@ def running_server(models: Path, *options: str) -> Iterator[str]:
     command += ["--enable-monitoring", "--enable-cors-support", *options]
     with (
         (models / "server.log").open("w+") as log,
-        subprocess.Popen(
-            command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=log, text=True
-        ) as server,
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True) as server,
     ):
         try:
             line = server.stdout.readline()

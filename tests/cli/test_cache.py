@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from bigram import assert_same_checkpoints
+from servers import ROOT
 from tiny import TINY_RECIPE, write_pairs
 
-import nmt_keras
 from nmt_keras.cli import cache
 
-ROOT = Path(nmt_keras.__file__).parents[1]
 FLAG = "--tf_xla_persistent_cache_directory"
 
 

@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 from nmt_keras_serve.limits import Limits
 from nmt_keras_serve.options import Options
+from servers import ROOT
 from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
@@ -31,7 +32,6 @@ from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.translation.word_alignment import align_words, links, written_words
 from nmt_keras_serve import lines
 
-ROOT = Path(__file__).parents[2]
 SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
 
 

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
+from servers import ROOT
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
@@ -23,8 +23,6 @@ from nmt_keras.runs import Run
 from nmt_keras.runs.directory import read_origin
 from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss, run_study, write_table
 from nmt_keras.training import is_finished, read_log
-
-ROOT = Path(__file__).parents[2]
 
 
 def pilots(*losses):

@@ -3,15 +3,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from servers import ROOT
 from tyro import _fmtlib
 
 import nmt_keras
 from nmt_keras import cli
-
-ROOT = Path(__file__).parents[2]
 
 
 def usage_error(line, capsys, monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from servers import running_server
+from servers import ROOT, running_server
 
 import nmt_keras
 from nmt_keras.evaluation.metrics import bleu
@@ -17,7 +17,6 @@ from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
 from nmt_keras.export.fresh_process import Request, ask
 
-ROOT = Path(__file__).parents[2]
 VERSION = ROOT / "saved_models" / "spa-eng" / "1"
 PUBLISHED = ROOT / "docs/measured/first-answer.json"
 FOLDERS = [

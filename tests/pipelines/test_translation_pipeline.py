@@ -8,17 +8,15 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from servers import ROOT
 from tiny import contents
 
 import nmt_keras
 from nmt_keras.export import export
 from nmt_keras.files import sole_writer
-
-ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.beam
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 import tyro
-from servers import running_server
+from servers import ROOT, running_server
 
 from docs import address, generate
 from nmt_keras import cli
@@ -24,7 +24,6 @@ from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 from notebooks.execute import HASH, source_hash
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = {
     page.relative_to(ROOT).as_posix(): page

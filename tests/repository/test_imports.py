@@ -5,11 +5,9 @@ import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from servers import ROOT
 
 ROWS = [
     ["config", "files", "languages", "markdown"],

@@ -5,13 +5,13 @@ import os
 import re
 import zipfile
 from itertools import count
-from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 import tensorflow as tf
 from nbclient import NotebookClient
+from servers import ROOT
 from tensors import assert_same, padded
 from tiny import randomise
 
@@ -20,7 +20,6 @@ from nmt_keras.corpus import Pair, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.models.seq2seq import build_model
 
-ROOT = Path(__file__).parents[2]
 NOTEBOOK = nbformat.read(ROOT / "notebooks" / "0-nmt-with-attention.ipynb", as_version=4)
 CODE = {cell.id: cell.source for cell in NOTEBOOK.cells if cell.cell_type == "code"}
 IMPORTS = "\n".join(line for line in CODE["setup"].splitlines() if line.startswith(("import ", "from ")))

@@ -13,13 +13,13 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from servers import ROOT
 
 from nmt_keras import cli
 from nmt_keras.training import identify_best
 from notebooks import colab
 from notebooks.execute import EXECUTED, HASH, RECIPES_HASH, as_printed, recipes_hash, source_hash
 
-ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 SMALL = """

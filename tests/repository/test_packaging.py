@@ -10,14 +10,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 import yaml
+from servers import ROOT
 
 import nmt_keras
 
-ROOT = Path(__file__).parents[2]
 COPIED = (
     *(".github", "benchmarks", "docs", "nmt_keras", "notebooks", "saved_models/spa-eng/1", "serve", "tests"),
     *(

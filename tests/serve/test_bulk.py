@@ -14,11 +14,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from servers import ROOT
 
 from serve.bulk import main, partial_file, translate_file, whole_lines
 from serve.client import Client, ClientError, Retry
-
-ROOT = Path(__file__).parents[2]
 
 
 class Upper:

@@ -10,11 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 
 import httpx
 import pytest
 import yaml
+from servers import ROOT
 
 from serve.conformance import refusals
 from serve.conformance.__main__ import examine, main
@@ -22,8 +22,6 @@ from serve.conformance.server import Mismatch, Server, connect
 from serve.conformance.successes import cors, monitoring
 
 pytestmark = pytest.mark.long
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from servers import ROOT
 
 from nmt_keras.export.fresh_process import Request, ask
 
 pytestmark = [pytest.mark.cpp, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
 VERSION = ROOT / "saved_models" / "spa-eng" / "1"
 (COMPILE,) = re.findall(r"^## Use from C\+\+\n.*?```sh\n(.*?)```", (ROOT / "serve/README.md").read_text(), re.M | re.S)
 

@@ -13,13 +13,13 @@ import httpx
 import pytest
 import yaml
 from google.protobuf import text_format
+from servers import ROOT
 from tensorflow_serving.config import model_server_config_pb2
 
 from nmt_keras import cli
 from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL, DEFAULT_TEXT_BYTES
 from serve.server import OTHER_FILES
 
-ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "serve" / "deploy"
 
 NGINX = (DEPLOY / "nginx.conf").read_text()

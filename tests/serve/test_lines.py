@@ -13,9 +13,9 @@ import sys
 import threading
 import zipfile
 from itertools import chain
-from pathlib import Path
 
 import pytest
+from servers import ROOT
 
 from serve.lines import (
     one_line,
@@ -24,7 +24,6 @@ from serve.lines import (
     text_blocks,
 )
 
-ROOT = Path(__file__).parents[2]
 TEXT = "Hola.\u2028Sí.\nNo.\n".encode()
 LINES = ["Hola.\u2028Sí.", "No."]
 

@@ -21,12 +21,11 @@ from typing import NamedTuple
 import grpc
 import httpx
 import pytest
-from servers import NGINX, Certificate
+from servers import NGINX, ROOT, Certificate
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from serve.conformance import __main__ as conformance
 
-ROOT = Path(__file__).parents[2]
 MIB = 2**20
 
 pytestmark = pytest.mark.nginx

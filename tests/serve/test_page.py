@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, LocatorAssertions, Page, Request, Route, expect, sync_playwright
-from servers import CHROMIUM
+from servers import CHROMIUM, ROOT
 
-ROOT = Path(__file__).parents[2]
 CASES = json.loads((ROOT / "tests" / "translation/word_alignments.json").read_text("utf-8"))
 
 pytestmark = pytest.mark.browser

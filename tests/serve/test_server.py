@@ -22,11 +22,10 @@ import httpx
 import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
-from servers import running_server
+from servers import ROOT, running_server
 
 from serve import server
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 2.0
 """Time limit of requests to the server of these tests, in seconds."""
 
