@@ -391,14 +391,9 @@ def local_p(score, D, W_p, v_p):
     return attending(weights)
 
 
-def where_read(encoded: Encoded):
-    """Returns a one-hot alignment to the word that the encoder reads last.
-
-    This is the last word, or the first word if the encoder reads backward. For two directions, it is their mean.
-    """
-    S = len(encoded.h)
-    ends = [end for end, states in ((S - 1, encoded.forward), (0, encoded.backward)) if states[-1] is not None]
-    return np.array([ends.count(j) / len(ends) for j in range(S)])
+def equal_weights(h):
+    """Returns the alignment of a model without attention."""
+    return np.full(len(h), 1 / len(h))
 
 
 # Output layers. The input of the last matrix is a function of the state, the context and the last word's embedding.
@@ -724,11 +719,11 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
     """Returns the attention of the reference for a layer. A fixed context requires the encoder of the reference."""
     match type(attention).__name__:
         case "FixedContext" if attention.source == "mean":
-            return attending(lambda s, t, h: np.full(len(h), 1 / len(h)))
+            return attending(lambda s, t, h: equal_weights(h))
         case "FixedContext":
-            return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
+            return lambda s, t, encoded: (equal_weights(encoded.h), summary(encoder, encoded))
         case "NoAttention":
-            return lambda s, t, encoded: (where_read(encoded), np.zeros(0))
+            return lambda s, t, encoded: (equal_weights(encoded.h), np.zeros(0))
         case "MonotonicLocalAttention":
             return local_m(score_of(attention.score), attention.window)
         case "PredictiveLocalAttention":

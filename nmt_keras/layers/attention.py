@@ -178,13 +178,32 @@ class BahdanauAttention(GlobalAttention):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class FixedContext(Attention):
+class NoAttention(Attention):
+    """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
+
+    The alignment has equal weights at all tokens, because no token is chosen.
+    """
+
+    def context_size(self, encoding_shape: Encoding) -> int:
+        """Returns 0."""
+        return 0
+
+    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
+        """Returns equal weights at all tokens."""
+        weights = _equal_weights(memory, query.dtype)
+        return AttentionWeights(tf.ones_like(query[..., :1]) * weights, tf.zeros_like(position))
+
+    def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> tf.Tensor | None:
+        """Returns None."""
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class FixedContext(NoAttention):
     """One context for every step: c = q({h_1, ..., h_S}) (Bahdanau et al. 2014, section 2.1).
 
     Unless ``source`` is "mean", q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.).
     With a bidirectional encoder, c concatenates the forward state after the last token and the backward state after the
-    first token. The alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at
-    both. With "mean", c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
+    first token. With "mean", c = 1/S SUM_j h_j.
 
     Args:
         source: Directions of the encoder's last state ("forward", "backward" or "both"), or "mean" for the mean of
@@ -205,50 +224,14 @@ class FixedContext(Attention):
     def values(self, encoding: Encoding) -> tf.Tensor:
         """Returns c as the only vector, [B, 1, D]."""
         if self.source == "mean":
-            return tf.matmul(_state_positions(encoding, "mean", encoding.values.dtype), encoding.values)
+            return tf.matmul(_equal_weights(encoding, encoding.values.dtype), encoding.values)
         return tf.concat(last_states(encoding.states, self.source), axis=-1)[:, tf.newaxis]
 
-    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
-        """Returns weights at the positions of the states in c."""
-        alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.source, query.dtype)
-        return AttentionWeights(alpha, tf.zeros_like(position))
-
-    def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
+    def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> tf.Tensor | None:
         """Returns ``values`` [B, 1, P] for each query."""
         return tf.ones_like(weights.alpha[..., :1]) * values
 
 
-@keras.saving.register_keras_serializable("nmt_keras")
-class NoAttention(FixedContext):
-    """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
-
-    The alignment shows the positions of that state: weight 1 at the last or the first token, 1/2 at both, or equal
-    weights at all tokens.
-
-    Args:
-        source: Source of the initial state: the encoder's "forward" or "backward" state, "both", or the "mean" of
-            the annotations.
-    """
-
-    def context_size(self, encoding_shape: Encoding) -> int:
-        """Returns 0."""
-        return 0
-
-    def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> None:
-        """Returns None."""
-
-
-def _state_positions(memory: Memory | Encoding, source: str, dtype: tf.DType) -> tf.Tensor:
-    """Returns the positions of an encoder's last states, as weights [B, 1, S]; equal weights for "mean".
-
-    Args:
-        memory: The sentences' memory or encoding.
-        source: As in ``NoAttention``.
-        dtype: Type of the weights.
-    """
-    width = keras.ops.shape(memory.mask)[1]
-    last = tf.one_hot(memory.lengths - 1, width, dtype=dtype)
-    first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)
-    even = tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis]
-    weights = {"forward": last, "backward": first, "both": 0.5 * (first + last), "mean": even}
-    return weights[source][:, tf.newaxis]
+def _equal_weights(memory: Memory | Encoding, dtype: tf.DType) -> tf.Tensor:
+    """Returns 1 / S at each token, [B, 1, S]."""
+    return (tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis])[:, tf.newaxis]

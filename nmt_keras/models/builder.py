@@ -127,7 +127,7 @@ SPANS: dict[str, Callable[[ModelConfig, ScoreFunction], Attention]] = {
 FIXED: dict[str, Callable[[ModelConfig], Attention]] = {
     "fixed": lambda config: FixedContext(_directions(config), name="attention"),
     "mean": lambda config: FixedContext("mean", name="attention"),
-    "none": lambda config: NoAttention(_origin_of_state(config), name="attention"),
+    "none": lambda config: NoAttention(name="attention"),
 }
 """Attention layers without a score function."""
 
@@ -135,11 +135,6 @@ FIXED: dict[str, Callable[[ModelConfig], Attention]] = {
 def _directions(config: ModelConfig) -> str:
     """Returns the directions of the encoder: "forward", "backward" or "both"."""
     return "both" if config.encoder.direction == "bidirectional" else config.encoder.direction
-
-
-def _origin_of_state(config: ModelConfig) -> str:
-    """Returns the part of the encoding that the initial state comes from; see ``NoAttention``."""
-    return _directions(config) if config.decoder.initial_state == "last" else config.decoder.initial_state
 
 
 def _attention(config: ModelConfig) -> Attention:
