@@ -40,10 +40,11 @@ LONGEST_LINE = 1 << 20  # bytes; longer lines are cut to this length, which boun
 LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 INVISIBLE = (
     r"[\x00-\x08\x0E-\x1F\x7F-\x84\x86-\x9F\xAD"
-    "\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]+"
+    "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164"
+    "\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001]+"
 )
 """Pattern, for Python and RE2, of invisible characters without meaning: controls that are not white space, direction
-marks, soft hyphens, zero-width spaces. Joiners and variation selectors have a meaning in some scripts."""
+marks, soft hyphens, zero-width spaces, fillers. Joiners and variation selectors have a meaning in some scripts."""
 
 TEXT_SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl")
 

@@ -2,9 +2,9 @@
 
 The client, the command line and the graph of an export apply the same ``RULES``, so they split alike. A sentence ends
 
-- at a line break,
-- after a mark such as ``. ! ? … ؟ ۔ । 。`` and closing quotation marks or brackets, if white space follows and then
-  anything but a lower-case letter, a closing mark, a dash or a sign such as ``, : %``, and
+- at a line break, or at a picture (an emoji, a bullet, an arrow) at the beginning or end of a line,
+- after a mark such as ``. ! ? … ؟ ۔ । 。`` and closing quotation marks or brackets, if white space or a picture
+  follows, and then anything but a lower-case letter, a closing mark, a dash or a sign such as ``, : %``, and
 - after the Chinese and Japanese marks ``。！？`` without white space. A closing quotation mark after them does not end
   a sentence, because the sentence around a quotation goes on.
 
@@ -35,6 +35,7 @@ _MARKS = f".!?…؟۔।॥։።။។{WIDE}"
 _CLOSING = "\"'»”’“‘)\\]」』）】》"
 _OPENING = "¿¡«“„‘‚(\\[—「『（【《"
 _SPACE = "\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_PICTURES = "•‣⁃\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # emoji, bullets, arrows
 _CASED = [
     chr(code) for code in chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))
 ]
@@ -55,8 +56,8 @@ RULES: Sequence[tuple[str, str]] = (
         f"((?:(?:(?i:{_ABBREVIATION})|[{_NOT_SMALL}][\u0300-\u036f]*)\\.)+)",
         "\\1\\2\x04",
     ),
-    (f"([{_SPACE}]+)", "\x01\\1\x02"),
-    ("\x01([^\n\x02]*\n[^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
+    (f"((?:[{_SPACE}]|[{_PICTURES}][{_PICTURES}\u200d\ufe0f\U000e0020-\U000e007f]*)+)", "\x01\\1\x02"),
+    ("\x01([^\n\r\x02]*[\n\r][^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
     (
         f"([{_MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([^{_CANNOT_BEGIN}])",
         f"\\1{BORDER}\\2{BORDER}\\3",
@@ -69,18 +70,18 @@ RULES: Sequence[tuple[str, str]] = (
 """Replacements, in this order, which divide a text at each ``BORDER`` into a sentence, a gap, a sentence, and so on.
 
 The patterns mean the same in Python and in RE2, which cannot look ahead or behind. U+0004 follows a full stop that ends
-no sentence. U+0001 and U+0002 enclose white space, so that each run of it is read once. The first rule drops these
-characters, and ``BORDER``, from the text.
+no sentence. U+0001 and U+0002 enclose white space and pictures, so that each run of them is read once. The first rule
+drops these characters, and ``BORDER``, from the text.
 """
 
 
 class Piece(NamedTuple):
-    """A sentence and the white space after it."""
+    """A sentence and the white space and pictures, such as emoji, after it."""
 
     sentence: str
-    """Sentence without surrounding white space. Empty only if a text begins with white space."""
+    """Sentence without surrounding white space. Empty only if a text begins with white space or a picture."""
     gap: str
-    """Original white space. Empty at the end of the text, and where no white space separates the sentences."""
+    """Original white space and pictures. Empty where nothing separates the sentences, and at the end of most texts."""
 
 
 def split(text: str) -> list[Piece]:

@@ -5,7 +5,8 @@ The steps, in this order, because each must not undo an earlier one:
     1. bytes beyond a limit are cut, so that no later step can be made slow by one long string
     2. invalid UTF-8 becomes U+FFFD
     3. invisible characters are dropped: soft hyphen, zero-width space, byte order mark, direction marks, controls.
-       Joiners (U+200C, U+200D) and variation selectors are kept, because scripts and emoji need them
+       Joiners (U+200C, U+200D), variation selectors and tags are kept where scripts and emoji need them: not after
+       Latin, Greek and Cyrillic letters, white space and the punctuation of sentences
     4. white space of every kind becomes one space; the ends are stripped
     5. runs of combining marks are cut at 30 (Unicode's stream-safe text format, UAX 15), because the time of NFC is
        quadratic in their length
@@ -29,6 +30,10 @@ characters of at most 4 bytes."""
 
 MAX_MARKS = 30
 
+_STRAY = (
+    r"""(^|[\p{Latin}\p{Greek}\p{Cyrillic}\x{300}-\x{36F}\p{Z}\s.,:;!?…"'”’»)])"""
+    r"[\x{200C}\x{200D}\x{FE00}-\x{FE0F}\x{E0020}-\x{E007F}]+"
+)
 _WHITE_SPACE = r"[\s\x0B\x{85}\p{Z}]+"
 # RE2's tables are those of Unicode 15. The other marks are new in Unicode 16, which NFC knows.
 _MARK = r"[\p{M}\x{897}\x{10D69}-\x{10D6D}\x{113B8}-\x{113E2}\x{1611E}-\x{1612F}\x{1E5EE}\x{1E5EF}]"
@@ -95,6 +100,6 @@ def cut_bytes(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _normalise(text: tf.Tensor) -> tf.Tensor:
     """Applies the steps 3 to 6 to valid UTF-8, [B] string."""
-    text = tf.strings.regex_replace(text, INVISIBLE, "")
+    text = tf.strings.regex_replace(tf.strings.regex_replace(text, INVISIBLE, ""), _STRAY, r"\1")
     text = tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
     return tf_text.normalize_utf8(tf.strings.regex_replace(text, _LONG_RUN, r"\1"), "NFC")

@@ -3,10 +3,10 @@
     source      Vivo en Guadalajara.   is read as     Vivo en ⟦0⟧.
     translation I live in ⟦0⟧.         is written as  I live in Guadalajara.
 
-Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name, #tag, file_name), and
-names. A name is a capitalised word that the training set hardly contains. A word that begins a sentence is capitalised
-anyway, so it may not be a name. Such a word is read with a placeholder after it, and the model either copies or
-translates it. A sentence that has no other letters is copied as a whole.
+Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name, #tag, file_name),
+variables ({name}, %s), and names. A name is a capitalised word that the training set hardly contains. A word that
+begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a placeholder after it, and
+the model either copies or translates it. A sentence that has no other letters is copied as a whole.
 """
 
 from collections import Counter
@@ -36,12 +36,20 @@ MAX_CAPITALISED = 0.15
 """Share of capitalised words inside sentences above which capitals do not mark names. It is above 0.2 in German."""
 
 _SEPARATOR = "\x1f"  # normalised text has no control characters
-_WORD = r"[@#]?[\p{L}\p{M}\p{N}](?:[^\s'’\"“”«»()<>¿¡—…\x1f]*[\p{L}\p{M}\p{N}/])?"
-_CAPITALISED = r"\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
-_NUMBER = r"[\p{Lu}\p{Nd}.,:/\-]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-]*"
-_ADDRESS = (  # ASCII only, because text without spaces around an address is one word with it
-    r"(?:https?://|www\.)[!-~]+|[@#]\w+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
-    r"|(?:[a-z0-9-]+\.)+(?:com|edu|gov|info|io|net|org|[a-z]{2,}/[!-~]*)|[!-~]*[A-Za-z0-9]_[!-~]+"
+_IN_BRACKETS = r"\([^\s()]*\)"  # inside a URL
+_WORD = (
+    rf"(?:https?://|www\.)(?:[^\s\"“”«»()<>\x1f]|{_IN_BRACKETS})*(?:[\p{{L}}\p{{M}}\p{{N}}/]|{_IN_BRACKETS})"
+    r"|\+?\d{1,3}(?: \d{3})+\b"
+    r"|\$?\{+[^\s{}\x1f]+\}+|%(?:\d+\$)?[ds]\b"
+    r"|(?:[+\-]?[$€£¥]?\d|[@#/]?[\p{L}\p{M}\p{N}])(?:[^\s'’\"“”«»()<>¿¡—…\x1f]*[\p{L}\p{M}\p{N}/€£¥])?"
+)
+_CAPITALISED = r"\p{Ll}*\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
+_NUMBER = r"[+\-$€£¥]*[\p{Lu}\p{Nd}.,:/\- ]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-€£¥]*"
+_ADDRESS = (  # ASCII and Latin only, because text without spaces around an address is one word with it
+    r"(?:https?://|www\.)[!-~\p{Latin}]+|[@#][\p{Latin}\p{N}_.\-]+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
+    r"|(?:[A-Za-z0-9-]+\.)+(?:com|edu|es|eu|gov|info|io|net|org|[a-z]{2,}/[!-~]*)|[!-~]*[A-Za-z0-9]_[!-~]+"
+    r"|[!-~]+\.(?:csv|docx?|gif|html?|jpe?g|json|mp[34]|pdf|png|py|txt|xlsx?|xml|zip)"
+    r"|(?:/|[A-Za-z]:\\)[!-~]+|[!-~]*[A-Za-z][0-9][!-~]*|[${%][!-~]+"
 )
 
 

@@ -35,6 +35,8 @@ def sentences(text):
         ("Er kam. „Ja!“ Gut.", ["Er kam.", "„Ja!“", "Gut."]),
         ("خبزًا. ذهبتُ. نعم", ["خبزًا.", "ذهبتُ.", "نعم"]),  # marks belong to the letter before them
         ('צה״ל. צה"ל. כן', ["צה״ל.", 'צה"ל.', "כן"]),
+        ("¡Hola! 😊 ¿Y tú? 👍🏽\n• Me gusta el 😀 café. ❤️", ["¡Hola!", "¿Y tú?", "Me gusta el 😀 café."]),  # pictures
+        ("Uno\rDos", ["Uno", "Dos"]),
         ("نعم؟\u200f لا\u00ad.\u200b\u2060 نعم", ["نعم؟", "لا.", "نعم"]),  # invisible characters
     ],
 )

@@ -28,6 +28,9 @@ def normalised(sentence, max_tokens=80):
             "می\u200cخواهم \U0001f468\u200d\U0001f469 \u2764\ufe0f",
             "می\u200cخواهم \U0001f468\u200d\U0001f469 \u2764\ufe0f",
         ),
+        ("ca\u034fs\u200cá\u200d. a\u0301\u200d\ufe0f b.\U000e007f", "casá. á b."),  # joiners without a meaning
+        ("\u034f\u200c\u00a0\u034f\u200c\u00a0Hola\u3164", "Hola"),  # as at the beginning of e-mails
+        ("1\ufe0f\u20e3 ന\u0d4d\u200d 葛\U000e0100", "1\ufe0f\u20e3 ന\u0d4d\u200d 葛\U000e0100"),
         ("Mari" + ACUTE + "a", "Mar\u00eda"),
         ("a\u00ad" + ACUTE, "\u00e1"),  # NFC comes after an invisible character is dropped
         (" \u200b\u00a0\ufeff ", ""),

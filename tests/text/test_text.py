@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 import sentencepiece
 import tensorflow as tf
+from nmt_keras_serve.lines import INVISIBLE
 
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.text import END, PAD, START, UNK, SubwordTokenizer, WordTokenizer, fit_tokenizer, load_tokenizer
@@ -300,9 +301,10 @@ def test_words_are_cut_as_written(sentence, tokens):
     assert "|".join(written(word_text(["a"]), sentence)) == tokens
 
 
-def test_nothing_but_white_space_and_controls_is_dropped():
+def test_nothing_but_white_space_and_invisible_characters_is_dropped():
     text = word_text(["a"], max_tokens=3_000)
-    printable = [chr(code) for code in range(0x20, 0x3000) if chr(code).isprintable() and not chr(code).isspace()]
+    characters = re.sub(INVISIBLE, "", "".join(map(chr, range(0x20, 0x3000))))
+    printable = [character for character in characters if character.isprintable() and not character.isspace()]
     sentences = [" ".join(printable[start : start + 1_000]) for start in range(0, len(printable), 1_000)]
     kept = {character for sentence in sentences for token in written(text, sentence) for character in token}
     assert set(unicodedata.normalize("NFC", "".join(printable))) - kept == set()
