@@ -18,13 +18,12 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
@@ -52,25 +51,9 @@ MAX_LINES = 2_000_000
 """Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
 _MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192 would skip paragraphs
 _THREADS = 4  # fixed, because the number of threads changes the order of floating-point sums, and thereby the model
-_RULES = Path(__file__).with_name("sentencepiece_rules.tsv")
-"""A rule for a character that ``normalise`` removes. Without any, TensorFlow Text prints a message at each start."""
-
-
-def _model_message() -> Any:
-    """Returns the class of SentencePiece's models with the field of the path of the rules alone.
-
-    Other fields are kept as they are. The package ``sentencepiece`` has a class that needs a newer protobuf than Apache
-    Beam allows.
-    """
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="sentencepiece_rules.proto", package="rules")
-    path = field(name="normalization_rule_tsv", number=6, type=field.TYPE_STRING)
-    file.message_type.add(name="NormalizerSpec", field=[path])
-    spec = field(name="normalizer_spec", number=3, type=field.TYPE_MESSAGE, type_name=".rules.NormalizerSpec")
-    file.message_type.add(name="ModelProto", field=[spec])
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("rules.ModelProto"))
+_RULES = Path(__file__).with_name("sentencepiece_rules.bin")
+"""Part of a SentencePiece model: a rule for U+0001, which ``normalise`` removes. TensorFlow Text prints a message
+whenever it loads a model without rules. Serialized messages that follow each other are read as one."""
 
 
 class SubwordTokenizer(Tokenizer):
@@ -121,7 +104,7 @@ class SubwordTokenizer(Tokenizer):
                 max_sentence_length=_MAX_LINE_BYTES,
                 character_coverage=1.0,
                 byte_fallback=True,
-                normalization_rule_tsv=str(_RULES),
+                normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
                 pad_id=PAD,
                 unk_id=UNK,
@@ -137,10 +120,8 @@ class SubwordTokenizer(Tokenizer):
             )
         except RuntimeError as error:
             raise ValueError(f"{_fault(written, config, placeholders)} SentencePiece reported: {error}") from error
-        trained = _model_message().FromString(model.getvalue())
-        trained.normalizer_spec.ClearField("normalization_rule_tsv")  # a path
         known = known_words(written) if placeholders else None
-        return cls(trained.SerializeToString(deterministic=True), config, known)
+        return cls(model.getvalue() + _RULES.read_bytes(), config, known)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -415,6 +415,12 @@ def test_pieces_are_those_of_the_sentencepiece_package(subword, tmp_path):
     assert subword.vocabulary_size == reference.get_piece_size()
 
 
+def test_loading_pieces_prints_no_message(subword, tmp_path, capfd):
+    subword.save(tmp_path)
+    load_tokenizer(tmp_path).encode(tf.constant(["a"]))
+    assert "normaliz" not in capfd.readouterr().err
+
+
 def test_a_vocabulary_too_small_for_its_characters_is_refused_with_the_least_size():
     lines = ["hello world"]  # h e l o w r d and the space
     with pytest.raises(ValueError, match=r"vocabulary_size.*268.*267"):
