@@ -35,7 +35,7 @@ _PREFIXES = tuple({f"{prefix} " for prefixes in SPACELESS.values() for prefix in
 _BLEU_TOKENIZERS = {
     **dict.fromkeys(("Hani", "Hans", "Hant"), "zh"),
     **dict.fromkeys(("Jpan", "Hrkt", "Hira", "Kana"), "ja-mecab"),
-    "Kore": "ko-mecab",
+    **dict.fromkeys(("Kore", "Hang"), "ko-mecab"),
 }
 
 

@@ -73,6 +73,7 @@ FOREIGN = {
     b"%PDF": ("a PDF file", "pdftotext -layout FILE NEW"),
     b"{\\rtf": ("an RTF file", OFFICE),
     b"SQLite format 3": ("a database", "sqlite3 -tabs FILE 'SELECT SOURCE, TARGET FROM TABLE' > NEW.tsv"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull --include FILE"),
     b"PAR1": (
         "a Parquet file",
         "python -c \"import pandas; pandas.read_parquet('FILE').to_json('NEW.jsonl', orient='records', lines=True)\"",
@@ -174,8 +175,8 @@ def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
     if any(each.filename in ("[Content_Types].xml", "mimetype") for each in members):
         raise _foreign(name, "an Excel workbook or another office document", OFFICE)
     members = [each for each in members if not PurePosixPath(each.filename).name.startswith(("_", "."))]
-    texts = [each for each in members if each.filename.lower().endswith(TEXT_SUFFIXES)]
-    found = texts or [each for each in members if PurePosixPath(each.filename).name not in ("README", "LICENSE")]
+    members = [each for each in members if PurePosixPath(each.filename).stem.upper() not in ("README", "LICENSE")]
+    found = [each for each in members if each.filename.lower().endswith(TEXT_SUFFIXES)] or members
     if len(found) != 1:
         names = ", ".join(each.filename for each in found[:8]) or "no text"
         raise ValueError(

@@ -27,7 +27,7 @@ import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
-from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, table_format
+from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, tab_columns, table_format
 from nmt_keras.files import to_json
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Pairs(Columns):
         """Yields the pairs of tab-separated lines as they arrive. The first block determines the columns."""
         number, layout = 0, None
         for lines in blocks:
-            rows = [line.split("\t") for line in lines]
+            rows = list(map(tab_columns, lines))
             if layout is None:
                 layout = self.of(name).find(rows[:SAMPLE_ROWS], name)
                 number = layout.title_lines + 1 if layout.header else 0

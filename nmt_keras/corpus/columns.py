@@ -6,6 +6,7 @@ The Spanish-English file, whose source is the second column, is recognised by a 
 import hashlib
 import io
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +27,11 @@ ROLES = frozenset(
     re.findall(
         r"\w+",
         """source target src tgt trg input output original reference translation translated text texts sentence
-        sentences phrase phrases segment word words lang language us gb br mx cn tw""",
+        sentences phrase phrases segment word words lang language us gb br mx cn tw latn cyrl arab deva hans hant
+        jpan hang origen destino quelle ziel""",
     )
 )
-"""Words that a header has above sentences, beside names of languages."""
+"""Words that a header has above sentences, beside names of languages: roles, countries and scripts."""
 
 LANGUAGES = {
     name: names.split()[0]
@@ -184,12 +186,12 @@ class Columns:
         title_lines = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title, or blank lines
         rows = rows[title_lines:]
         body = rows if keys or len(rows) == 1 else rows[1:]
-        names = [cell.strip(' "#').casefold() for cell in keys or (rows[0] if rows else ())]
+        names = [_name(cell) for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):
             if isinstance(column, str):
                 listed = f": {', '.join(map(repr, names[:12]))}" if names else ", which has no header and no valid line"
-                require(column.strip().casefold() in names, OPTIONS[at], f"a column of {name}{listed}", column)
-                given[at] = names.index(column.strip().casefold())
+                require(_name(column) in names, OPTIONS[at], f"a column of {name}{listed}", column)
+                given[at] = names.index(_name(column))
         texts = _text_columns(body)
         skipped: list[int] = []
         if not self.names_columns:
@@ -210,8 +212,14 @@ class Columns:
         return Layout(source, target, tuple(header), described, title_lines if is_named and not keys else 0)
 
 
+def _name(cell: str) -> str:
+    return unicodedata.normalize("NFC", cell.strip(' "#')).casefold()
+
+
 def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> bool:
     """Returns ``True`` if the first cells of two columns name two languages, or two roles such as source and target.
+
+    Names that differ only in the language (texto_es, texto_en) and numbers of columns (0, 1) count, too.
 
     Args:
         source, target: The cells in lower case.
@@ -220,7 +228,10 @@ def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> boo
     words = [re.findall(r"[^\W\d_]+|\d+|[^\w\s()/-]", cell) for cell in (source, target)]
     first, second = ([LANGUAGES.get(word, word) for word in side] for side in words)
     if first != second and all(ROLES.union(LANGUAGES).intersection(side) for side in words):
-        return all(word.isdigit() or word in ROLES or word in LANGUAGES for side in words for word in side)
+        others = [[word for word in side if word not in LANGUAGES] for side in words]
+        return others[0] == others[1] or all(word.isdigit() or word in ROLES for side in others for word in side)
+    if source != target and source.isdigit() and target.isdigit():
+        return True
     codes = [found["language"] for found in map(CODE.fullmatch, (source, target)) if found]
     if len(codes) < 2 or codes[0] == codes[1] or len(codes[0]) != len(codes[1]):
         return False

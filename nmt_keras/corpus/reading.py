@@ -27,6 +27,7 @@ from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
+_QUOTED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
 
 
@@ -190,10 +191,18 @@ def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> 
     if form == "csv":
         yield from _csv_rows(lines)
         return
-    parse = partial(_json_columns, keys) if form == "json" else partial(str.split, sep="\t")
+    parse = partial(_json_columns, keys) if form == "json" else tab_columns
     for number, line in lines:
         text = _decode(line)
         yield number, text if isinstance(text, Fault) else parse(text)
+
+
+def tab_columns(line: str) -> list[str]:
+    """Returns the columns of a tab-separated line. Cells with doubled quotes, "She said ""yes"".", are unquoted."""
+    cells = line.split("\t")
+    if '""' in line:  # as spreadsheets write them
+        cells = [cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell for cell in cells]
+    return cells
 
 
 def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> Literal["csv", "json", "tsv"]:
@@ -241,7 +250,9 @@ def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[st
     is_spaced = {each: any(cell.startswith(" ") for row in rows[each] for cell in row[1:]) for each in rows}
     separator = max(rows, key=lambda each: (widths[each][1], not is_spaced[each]))
     width, _ = widths[separator]
-    reader, before = csv.reader(chain(head, texts), delimiter=separator, strict=True), bool(declared)
+    loose = any(f'"{separator} "' in line for line in head)  # "Yes.", "Sí."
+    reader = csv.reader(chain(head, texts), delimiter=separator, strict=True, skipinitialspace=loose)
+    before = bool(declared)
     number, is_first = before + 1, True
     for row in _parsed(reader):
         found = row if isinstance(row, Fault) else _cells(row)

@@ -13,6 +13,7 @@ from nmt_keras.languages import bleu_tokenizer, has_spaces, is_spaceless, script
         ("zh-TW zh-Hant zh-HK yue", "Hant", "zh", False),
         ("ja jpn ja-JP", "Jpan", "ja-mecab", False),
         ("ko kor", "Kore", "ko-mecab", True),
+        ("kor_Hang", "Hang", "ko-mecab", True),
         ("th tha", "Thai", "char", False),
         ("my mya bur", "Mymr", "char", False),
         ("es spa es-419 en_US eng de ger deu zh-Latn vi", "Latn", "13a", True),

@@ -156,7 +156,7 @@ def test_a_missing_file_or_a_folder_is_named(tmp_path, name):
 
 
 def test_notes_and_folders_in_a_zip_do_not_count(pack):
-    others = {"spa-eng/": b"", "spa-eng/_about.txt": b"CC", "__MACOSX/spa-eng/._spa.txt": b"x", "logo.png": b"x"}
+    others = {"spa-eng/": b"", "spa-eng/_about.txt": b"CC", "__MACOSX/spa-eng/._spa.txt": b"x", "readme.txt": b"x"}
     assert read(pack(**{"spa-eng/spa.txt": TABLE}, **others)).pairs == PAIRS
 
 
@@ -252,6 +252,11 @@ NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
         ("a.tsv", as_lines(('"input text"', '"output text"'), *ROWS), "target 1 '\"output text\"'"),
         ("a.tsv", as_lines(("Sentence 1", "Sentence 2"), *ROWS), "source 0 'Sentence 1'"),
         ("a.tsv", as_lines(("el", "he"), *ROWS), "target 1 'he'"),
+        ("a.tsv", as_lines(("texto_es", "texto_en"), *ROWS), "source 0 'texto_es'"),
+        ("a.tsv", as_lines(("spa_Latn", "eng_Latn"), *ROWS), "target 1 'eng_Latn'"),
+        ("a.tsv", as_lines(("", "0", "1"), *((n, *row) for n, row in enumerate(ROWS))), "target 2 '1'"),
+        ("a.csv", as_csv(ROWS, quoting=csv.QUOTE_ALL).replace(b'","', b'", "'), ""),
+        ("a.tsv", as_csv(ROWS, delimiter="\t"), ""),
         ("a.tsv", as_lines(*(("00:01 --> 00:02", s, t) for s, t in ROWS)), "not 0 ("),
         ("a.tsv", as_lines(*(("kxqzv"[n:], s, t) for n, (s, t) in enumerate(ROWS))), "not 0 ("),
         ("a.lzma", lzma.compress(as_lines(*ROWS), lzma.FORMAT_ALONE), ""),
@@ -288,7 +293,7 @@ def test_a_table_in_a_zip_has_the_format_of_its_own_name(pack):
 
 
 @pytest.mark.parametrize(
-    "columns", [{"source_column": "SPANISH", "target_column": "English"}, {"source_column": "spanish"}]
+    "columns", [{"source_column": "SPANISH", "target_column": "English"}, {"source_column": "spanish "}]
 )
 def test_columns_are_chosen_by_their_names_in_the_header(write, columns):
     path = write(as_lines(("n", "English", " Spanish "), *((n, t, s) for n, (s, t) in enumerate(ROWS))))
@@ -338,6 +343,7 @@ def test_malformed_rows_of_csv_and_json_are_counted_and_located(write, name, con
         ("a.tmx", b'<?xml version="1.0"?>\n<TMX version="1.4"></TMX>\n', "a TMX file"),
         ("a.gz", gzip.compress(gzip.compress(b"a\tb\n")), "an archive inside an archive"),
         ("a.pdf", b"%PDF-1.4\n", "a PDF file"),
+        ("a.tsv", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "git lfs pull --include .*a.tsv"),
         ("a.csv", b"a\nb\n", "in .csv files by commas"),
         ("a.csv", b'"He said "yes".",a\n' * 9, "double quotes inside a cell"),
         ("a.csv", b"a,b\nc,d\nYes, sir,e\n", "Put quotes around texts with commas"),
