@@ -109,7 +109,7 @@ COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(RUN) -m uv pip compile --quiet
 lock: $(VENV)/.installed-dev
 	$(COMPILE) pyproject.toml --output-file requirements.txt
 	$(COMPILE) pyproject.toml --extra gpu --constraints requirements.txt --output-file requirements-gpu.txt
-	$(COMPILE) pyproject.toml --extra beam --group test --output-file requirements-beam.txt
+	$(COMPILE) pyproject.toml --group test --group beam --output-file requirements-beam.txt
 	$(COMPILE) --group test --constraints requirements.txt --output-file requirements-test.txt
 	$(COMPILE) --group tf220 --output-file requirements-tf220.txt
 	for group in dev docs; do \

@@ -134,10 +134,15 @@ def test_bad_arguments_are_refused_before_the_pipeline_runs(files, both, tmp_pat
         prepare_by_beam(files / "*.none", tmp_path / "out", both[0].folder, **fields)
 
 
-def test_processes_of_beam_prepare_the_same_files(files, both, tmp_path):
+@pytest.mark.parametrize(
+    "kill_after",
+    ["nmt_keras.pipelines.preparing:encoded,2", "nmt_keras.corpus.shards:write_shard,2"],
+    ids=["while pairs are encoded", "when a shard is written"],
+)
+def test_a_worker_that_is_killed_changes_no_byte_and_no_count(files, both, dask, tmp_path, kill_after):
     one, _ = both
-    options = ["--runner=DirectRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    prepare_by_beam(files / "*.tsv*", tmp_path / "many", one.folder, shards=5, max_malformed=0.03, options=options)
+    with dask(kill_after) as options:
+        prepare_by_beam(files / "*.tsv*", tmp_path / "many", one.folder, shards=5, max_malformed=0.03, options=options)
     assert contents(tmp_path / "many") == contents(one.folder)
 
 

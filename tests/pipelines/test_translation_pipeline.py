@@ -103,18 +103,14 @@ def test_every_line_that_is_not_empty_is_written_in_its_order_and_a_cut_one_is_m
     assert sorted(contents(ran[1])) == [*(f"part-0000{number}-00000.jsonl" for number in range(5)), "part.json"]
 
 
-def test_a_block_that_an_engine_translates_twice_has_the_same_file_and_counts(exported, sentences, tmp_path):
-    from nmt_keras.pipelines.translation import TranslateBlocks
-
-    step = TranslateBlocks(str(exported), str(tmp_path / "part"), 7, False)
-    step.setup()
-    first, written = list(step.process(((0, 0), [sentences]))), contents(tmp_path)
-    assert (list(step.process(((0, 0), [sentences]))), contents(tmp_path)) == (first, written)
-
-
-def test_processes_of_beam_translate_into_the_same_files(ran, files, exported, tmp_path):
-    options = ["--runner=DirectRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    run = translate(files, tmp_path / "out" / "part", exported, *options)
+@pytest.mark.parametrize(
+    "kill_after",
+    ["nmt_keras.pipelines.translation:translated_lines,1", "os:rename,1"],
+    ids=["while a block is translated", "when a block is written"],
+)
+def test_a_worker_that_is_killed_changes_no_byte_and_no_count(ran, files, exported, dask, tmp_path, kill_after):
+    with dask(kill_after) as options:
+        run = translate(files, tmp_path / "out" / "part", exported, *options)
     assert run.returncode == 0, run.stderr
     assert run.stdout == ran[0].stdout
     assert contents(tmp_path / "out") == contents(ran[1])

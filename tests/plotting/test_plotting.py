@@ -94,17 +94,6 @@ def test_tokens_that_cannot_be_seen_are_escaped(token, label):
     drawn(figure)  # a missing glyph would give a warning, which is an error
 
 
-def boxes_of(figure: Figure) -> list[Bbox]:
-    """Returns the bounding box of each axes with its labels. Asserts that all are inside the canvas."""
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
-    boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
-    everything = Bbox.union(boxes)
-    assert min(everything.p0) >= 0
-    assert (everything.p1 <= figure.bbox.p1).all()
-    return boxes
-
-
 def test_missing_characters_give_one_warning_that_names_them():
     with pytest.warns(UserWarning, match="U\\+3FFFE.*U\\+E0041.*Noto Sans CJK") as caught:
         figure = alignment_heatmap(uniform(2, 3), ["\U000e0041", "\U0003fffe", "ok"], ["a", "b\U0003fffe"])
@@ -199,7 +188,12 @@ def test_sentences_of_a_grid_do_not_touch_and_share_one_scale():
         Panel(uniform(1, 4), ["w", "x", "y", "z"], ["internationalisation"], None),
     ]
     figure = alignment_grid(panels)
-    boxes = boxes_of(figure)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
+    everything = Bbox.union(boxes)
+    assert min(everything.p0) >= 0
+    assert (everything.p1 <= figure.bbox.p1).all()
     assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[number + 1 :])
     *grids, bar = figure.axes
     assert [grid.get_title() for grid in grids] == ["first", "second", ""]

@@ -33,11 +33,12 @@ pytestmark = pytest.mark.nginx
 PREDICTION = "/tensorflow.serving.PredictionService"
 MODEL = "/tensorflow.serving.ModelService"
 RELOAD = f"{MODEL}/HandleReloadConfigRequest"
-SERVICES = [
-    *prediction_service_pb2.DESCRIPTOR.services_by_name.values(),
-    *model_service_pb2.DESCRIPTOR.services_by_name.values(),
-]
-METHODS = {f"/{service.full_name}/{method.name}" for service in SERVICES for method in service.methods}
+METHODS = {
+    f"/{service.full_name}/{method.name}"
+    for apis in (prediction_service_pb2, model_service_pb2)
+    for service in apis.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
 
 
 def free_port() -> int:

@@ -30,9 +30,6 @@ def configured(*others: str, timeout_seconds: float = 20.0, **settings: str | No
     }
 
 
-LANGUAGES = ("source_language", "target_language")
-
-
 class Opened(NamedTuple):
     """The page in a browser, and its requests for translations."""
 
@@ -323,7 +320,7 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
 )
 def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(web, languages, source, target):
     """For example, an Arabic sentence may begin with "LibreOffice". This word stands on the right."""
-    web.answer("**/config.json", json=configured(**dict(zip(LANGUAGES, languages, strict=True))))
+    web.answer("**/config.json", json=configured(source_language=languages[0], target_language=languages[1]))
     web.open("?model=spa-eng")
     shown_in_full(web)
     for selector, expected in {
