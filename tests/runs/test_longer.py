@@ -1,9 +1,12 @@
 """A finished run is trained longer."""
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 from bigram import STEPS, Run, assert_same_checkpoints, config, kill
 
-from nmt_keras.training import Progress, is_finished, read_log
+from nmt_keras.training import Progress, is_finished, read_log, trainer
 from nmt_keras.training.schedules import learning_rate
 
 
@@ -39,10 +42,13 @@ def test_the_new_length_is_in_updates_or_in_seconds_at_the_mean_speed(length, to
     assert progress == Progress(step=10, seconds=60.0, total=total, validations=2)
 
 
-def test_minutes_lengthen_a_run_of_minutes(batches, tmp_path):
-    settings = config(steps=None, minutes=0.01)
+def test_minutes_lengthen_a_run_of_minutes(batches, tmp_path, monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 16))
+    settings = config(steps=None, minutes=0.05)
     first = Run(batches, tmp_path, settings)()
-    more = Run(batches, tmp_path, settings)(more_minutes=0.01)
+    more = Run(batches, tmp_path, settings)(more_minutes=0.05)
+    assert first.steps[-1] > 1
     assert more.steps[0] == first.steps[-1] + 1
     assert is_finished(tmp_path)
 
