@@ -32,6 +32,11 @@ TENSORFLOW_SERVING = {
 """Mapping from TensorFlow Serving's name of an option to the server's name."""
 TAKE_TEXT = (" translate", " plot", ".client")
 """Ends of the names of programs whose arguments are text."""
+_WRONG_TYPE = (
+    r"^Error parsing (--[\w.-]+:) (?:no type matching (?:{None}\|)?(\S+) could be instantiated from \["
+    r"|(?:invalid literal for|could not convert string to) (int|float)(?:\(\) with base 10)?: )([^\]]*)\]?$"
+)
+"""Pattern of tyro's messages about a value that is not a number."""
 SIMILARITY = 0.8
 """Minimum similarity of a suggested option, from 0 to 1."""
 
@@ -141,7 +146,10 @@ def one_line(box: str, program: str, names: Sequence[str], other_names: Mapping[
     if len(rows) > 1 and _is_rule(rows[1]) and not box.startswith("╭"):  # an ASCII box has its title inside
         rows = rows[2:]
     message = " ".join(takewhile(lambda row: not _is_rule(row), filter(None, rows))).partition(" Got errors:")[0]
-    message = re.sub(r"^Error parsing [\w.-]+: ", "", message).replace(" (required)", "").rstrip(".")
+    message = re.sub(_WRONG_TYPE, r"\1 expected \2\3, received \4", message.rstrip("."))
+    message = (
+        re.sub(r"^Error parsing [\w.-]+: ", "", message).replace(" (required)", "").replace("argument 'path'", "RUN")
+    )
     typed = re.match(r"Unrecognized [^:]*: (--?[\w.-]+)", message)
     if typed and (nearest := _nearest(typed[1].replace("_", "-"), names, other_names)):
         message += f". Did you mean {nearest}?"

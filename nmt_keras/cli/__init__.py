@@ -69,6 +69,14 @@ OTHER_NAMES = {
     **TENSORFLOW_SERVING,
     "--lr": "--train.learning-rate",
     "--vocab-size": "--source.vocabulary-size and --target.vocabulary-size",
+    "--beam": "--search.beam-size",
+    "--output": "--to",
+    **dict.fromkeys(("--data", "--train"), "--corpus"),
+    **dict.fromkeys(("--dev", "--validation"), "--valid"),
+    **dict.fromkeys(("--train-steps", "--max-steps"), "--steps"),
+    **dict.fromkeys(("--max-epoch", "--max-epochs"), "--epochs"),
+    **dict.fromkeys(("--save-dir", "--output-dir", "--save-model"), "--run"),
+    **dict.fromkeys(("--alpha", "--lenpen", "--length-penalty"), "--search.length-alpha"),
     **dict.fromkeys(("--src", "--tgt"), "--corpus SOURCE TARGET"),
 }
 """Mapping from names of options in other toolkits to names of options here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import tyro
+from nmt_keras_serve.lines import TEXT_SUFFIXES
 
 from nmt_keras.cli.console import Console
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
@@ -134,7 +136,8 @@ class SearchCommand(RunCommand):
 def require_sentences(sentences: Sequence[str]) -> None:
     """Raises ValueError if one of the sentences on a command line is the name of a file, such as es.txt."""
     for each in sentences:
-        is_file = bool(Path(each).suffix) and os.path.isfile(each)
+        is_file = each.endswith(TEXT_SUFFIXES) and not re.search(r"\s", each)  # also one that does not exist
+        is_file |= bool(Path(each).suffix) and os.path.isfile(each)
         require(not is_file, "SENTENCE", "a sentence", each, f"To read a file, run nmt translate RUN < {each}.")
 
 
