@@ -147,9 +147,8 @@ def one_line(box: str, program: str, names: Sequence[str], other_names: Mapping[
         rows = rows[2:]
     message = " ".join(takewhile(lambda row: not _is_rule(row), filter(None, rows))).partition(" Got errors:")[0]
     message = re.sub(_WRONG_TYPE, r"\1 expected \2\3, received \4", message.rstrip("."))
-    message = (
-        re.sub(r"^Error parsing [\w.-]+: ", "", message).replace(" (required)", "").replace("argument 'path'", "RUN")
-    )
+    message = re.sub(r"^Error parsing [\w.-]+: | \(required\)", "", message).rstrip(".")
+    message = message.replace("argument 'path'", "RUN")
     typed = re.match(r"Unrecognized [^:]*: (--?[\w.-]+)", message)
     if typed and (nearest := _nearest(typed[1].replace("_", "-"), names, other_names)):
         message += f". Did you mean {nearest}?"
