@@ -62,6 +62,8 @@ class CorpusOptions(Columns):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
             alike = self.prepared is not None or not files or len(files) == (1 if self.tables else len(self.corpus))
             require(alike, name, "as many files as --corpus: one table, or source and target", files)
+        for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
+            require(len({*files}) == len(files), name, "different files", files)
         require(bool(self.valid) or not self.test, "--test", "to be used with --valid", self.test)
         if self.prepared is not None:
             require(bool(self.valid), "--prepared", "to be used with --valid", self.prepared)

@@ -53,7 +53,8 @@ class Fault(StrEnum):
 
 HINTS = {
     Fault.MISSING_COLUMN: " Check source_column and target_column (--source-column, --target-column). Columns are "
-    "separated by tabs, in .csv files by commas, semicolons or |. JSON lines are read from .jsonl files.",
+    "separated by tabs, in .csv files by commas, semicolons or |. JSON lines are read from .jsonl files. For two files "
+    "whose lines correspond, pass --corpus SOURCE TARGET.",
     Fault.NOT_CSV: ' Close each quote, and double quotes inside a cell: "He said ""yes"".".',
     Fault.EXTRA_COLUMN: ' Put quotes around texts with commas: "Yes, sir.",Sí.',
     Fault.NUL: " Pass text. This file may be of another kind.",
