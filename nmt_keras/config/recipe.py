@@ -36,6 +36,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         decoder, attention = self.model.decoder, self.model.attention
+        require(bool(self.name.strip()) and "/" not in self.name, "Recipe.name", "a name without /", self.name)
         require(
             self.train.segmentation_alpha is None or "subword" in (self.source.kind, self.target.kind),
             "TrainConfig.segmentation_alpha",

@@ -4,9 +4,9 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nmt_keras_serve.lines import read_lines
 
@@ -118,21 +118,46 @@ def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
             yield f"--{name}" if is_flag else f"--{name} {value}"
 
 
+_SCALARS = {
+    "bool": "true|false|True|False",
+    "null": "null|~|",
+    "int": r"[-+]?(?:0|[1-9]\d*)",
+    "float": r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?",
+}
+"""Patterns of the scalars in YAML that are not text."""
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    _require_distinct([name for name, _ in members])
+    return dict(members)
+
+
+def _require_distinct(fields: Sequence[str]) -> None:
+    for field in fields:
+        if fields.count(field) > 1:
+            raise ValueError(f"received several values of {field}")
+
+
 def _read(path: Path) -> Recipe:
     """Reads a recipe file or a run's recipe.json. Fields that are missing in the file have their defaults."""
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Parses 1e-3 as a number, as in JSON."""
+        """Reads scalars as JSON does: 1e-3 is a number, but 010, 1:30, no and 2026-01-01 are text."""
 
-    Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), "-+0123456789"
-    )
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            _require_distinct([key.value for key, _ in node.value])
+            return super().construct_mapping(node, deep)
+
+    for kind, pattern in _SCALARS.items():
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), None)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME prints a recipe.")
     try:
         text = "\n".join(read_lines(path))
-        fields = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
+        fields = json.loads(text, object_pairs_hook=_object) if path.suffix == ".json" else yaml.load(text, Loader)
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: expected a recipe as YAML or JSON; {error}.") from error
     if isinstance(fields, dict):

@@ -304,10 +304,18 @@ def test_a_recipe_file_may_leave_out_fields_and_write_numbers_as_json_does(tmp_p
         ("- 1\n", "Recipe: expected an object"),
         ("name: a\ntrain: {minuets: 3}\n", "minuets"),
         ("name: a\ntrain: {batch_size: 0}\n", "batch_size"),
+        ("name: a\ntrain: {batch_size: 010}\n", "received 10.0. Write 10"),  # YAML 1.1 would read 8
+        ("name: a\ntrain: {minutes: 1:30}\n", "received '1:30'"),
+        ("name: a\ntrain: {xla: no}\n", "expected true or false or null, received 'no'"),
+        ("name: a\ntrain: {seed: 1, seed: 2}\n", "several values of seed"),
+        ("name: a/b\n", "name: expected a name without /"),
     ],
 )
 def test_a_file_that_holds_no_recipe_is_refused_with_what_is_wrong(text, received, tmp_path):
     (tmp_path / "bad.yaml").write_text(text)
+    (tmp_path / "twice.json").write_text('{"name": "a", "name": "b"}')
+    with pytest.raises(ValueError, match="several values of name"):
+        find_recipe(str(tmp_path / "twice.json"))
     with pytest.raises(ValueError, match=received):
         find_recipe(str(tmp_path / "bad.yaml"))
     with pytest.raises(FileNotFoundError, match=r"none\.yaml"):
