@@ -77,7 +77,7 @@ def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.
         require("step" in row, f"{where}[{number}]", "a row with a 'step'", dict(row))
     curves = {}
     for key in keys:
-        points = sorted((row["step"], row[key]) for row in log if key in row)
+        points = sorted((row["step"], row[key]) for row in log if row.get(key) is not None)
         if np.isfinite([value for _, value in points]).any():
             curves[key] = np.array(points, dtype=np.float64)
     entries = sorted({key for row in log for key in row})

@@ -149,6 +149,7 @@ LOG = [
     {"step": 300, "loss": 2.1, "tokens_per_s": 5000.0},
     {"step": 200, "loss": 2.6, "tokens_per_s": 5000.0},
     {"step": 300, "valid_loss": 2.4, "valid_bleu": 30.2},
+    {"step": 400, "valid_loss": None, "valid_bleu": None},  # not finite, in strict JSON
 ]
 
 
