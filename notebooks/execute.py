@@ -29,12 +29,19 @@ from nmt_keras.config import TrainConfig
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH
 
 ROOT = Path(__file__).parents[1]
-EXECUTED = ("0-nmt-with-attention", "2-train", "1-step-by-step", "3-attention")
+EXECUTED = (
+    "0-nmt-with-attention",
+    "2-train",
+    "1-step-by-step",
+    "3-attention",
+    "4-export-and-serve",
+    "5-your-own-corpus",
+)
 """Notebooks that are committed with outputs, in the order of their execution: notebook 1 uses the run of notebook 2."""
 HASH = "executed_source_sha256"
 """Metadata of a cell: the hash of the source that produced its outputs."""
-NATIVE_LOG = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] ")
-"""Beginning of a line that TensorFlow's C++ code logs. It differs from machine to machine."""
+LOG = re.compile(r"INFO:tensorflow:|[IWEF]\d{4} [\d:.]+ +\d+ [\w.]+:\d+\] ")
+"""Beginning of a line that TensorFlow or its C++ code logs. It differs from run to run."""
 RECIPES_HASH = "executed_recipes_sha256"
 """Metadata of a notebook: the hash of the recipes with which it was executed; see ``recipes_hash``."""
 
@@ -91,14 +98,14 @@ def execute(path: Path, folder: Path) -> None:
 
 
 def as_printed(text: str) -> str:
-    """Returns a text as a terminal shows it, without TensorFlow's native log lines.
+    """Returns a text as a terminal shows it, without TensorFlow's log lines.
 
     Only the last state of a progress bar is left.
     """
     lines = (
         re.split(r"[\r\b]+", line.rstrip("\r\b"))[-1] for line in re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text).split("\n")
     )
-    return "\n".join(line.rstrip() for line in lines if not NATIVE_LOG.match(line))
+    return "\n".join(line.rstrip() for line in lines if not LOG.match(line))
 
 
 def main(options: Options) -> None:
