@@ -23,6 +23,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 SCREEN_DPI, FILE_DPI = 100, 150
 BAND_OPACITY = 0.15
 LEGEND_COLUMNS, LEGEND_ROW = 2, 0.22  # height in inches
+LONGEST_IN_COLUMN = 36
+"""Maximum number of characters of a name beside another one in a legend."""
 
 
 def looks(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -48,13 +50,16 @@ def finish(axes: Axes) -> None:
 def add_legend(figure: Figure, families: Sequence[str] = ()) -> None:
     """Adds one legend of all lines above all panels. The height of the figure grows by the rows of the legend."""
     # get_legend_handles_labels would omit labels that begin with an underscore
-    entries = {str(line.get_label()): line for axes in figure.axes for line in axes.lines}
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * math.ceil(len(entries) / LEGEND_COLUMNS))
+    lines = [line for axes in figure.axes for line in axes.lines]
+    entries = {(str(line.get_label()), str(line.get_color()), str(line.get_marker())): line for line in lines}
+    labels = [label for label, *_ in entries]
+    columns = LEGEND_COLUMNS if max(map(len, labels)) <= LONGEST_IN_COLUMN else 1
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * math.ceil(len(entries) / columns))
     legend = figure.legend(
         entries.values(),
-        entries.keys(),
+        labels,
         loc="outside upper left",
-        ncols=LEGEND_COLUMNS,
+        ncols=columns,
         prop={"family": list(families)},
         frameon=False,
         labelcolor=INK,

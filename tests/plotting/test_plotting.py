@@ -101,8 +101,8 @@ def test_missing_characters_give_one_warning_that_names_them():
     assert shown(source_labels(figure)) == ["\ufffd", "\ufffd", "ok"]
     assert shown(target_labels(figure)) == ["a", "b\ufffd"]
     with pytest.warns(UserWarning, match="U\\+E0041"):
-        compared = compare_training({"run \U000e0041": LOG})
-    assert compared.legends[0].get_texts()[0].get_text() == "run \ufffd"
+        compared = compare_training({"run \U000e0041": LOG, "run \U000e0042": LOG})
+    assert [text.get_text() for text in compared.legends[0].get_texts()] == ["run \ufffd"] * 2
     drawn(figure)  # a warning would be an error
 
 
