@@ -216,7 +216,7 @@ def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str 
 
 
 def _of_statistics(metric: BLEU | CHRF, statistics: np.ndarray) -> float:
-    return float(metric._compute_score_from_stats(statistics.astype(int).tolist()).score)
+    return min(100.0, float(metric._compute_score_from_stats(statistics.astype(int).tolist()).score))
 
 
 LENGTH_EDGES = (5, 10, 15, 20, 30, 40, 50)
@@ -309,7 +309,7 @@ def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence
 
 
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    value = metric.corpus_score(hypotheses, [references]).score
+    value = min(100.0, metric.corpus_score(hypotheses, [references]).score)  # sacreBLEU rounds up to 100.00000000000004
     return Score(value, str(metric.get_signature()))  # after scoring, because it contains the number of references
 
 

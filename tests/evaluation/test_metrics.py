@@ -39,7 +39,7 @@ def test_bleu_tokenises_raw_text_and_is_cased():
 def test_texts_without_4_grams_are_scored_by_the_n_grams_that_occur():
     short, mixed = ["No.", "Sí."], ["No.", "a b c d"]
     perfect = bleu(short, short)
-    assert perfect.value == pytest.approx(100.0)
+    assert perfect.value == 100.0
     assert "eff:yes" in perfect.signature
     assert "eff:no" in bleu(mixed, mixed).signature
     # unigrams: 3 of 4, bigrams: 1 of 2
