@@ -175,7 +175,7 @@ def docstrings(file: Path) -> dict[str, str]:
 
 def settings(recipe: Recipe) -> dict[str, Any]:
     """Returns the fields of a recipe that differ from the defaults, by their path, such as ``model.encoder.units``."""
-    ours, defaults = (flat(dataclasses.asdict(r)) for r in (recipe, Recipe(name="")))
+    ours, defaults = (flat(dataclasses.asdict(r)) for r in (recipe, Recipe(name="default")))
     return {name: value for name, value in ours.items() if name != "name" and value != defaults[name]}
 
 
