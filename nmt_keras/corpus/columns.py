@@ -28,7 +28,7 @@ ROLES = frozenset(
         r"\w+",
         """source target src tgt trg input output original reference translation translated text texts sentence
         sentences phrase phrases segment word words lang language us gb br mx cn tw latn cyrl arab deva hans hant
-        jpan hang origen destino quelle ziel""",
+        jpan hang origen destino quelle ziel tiếng""",
     )
 )
 """Words that a header has above sentences, beside names of languages: roles, countries and scripts."""
@@ -36,7 +36,7 @@ ROLES = frozenset(
 LANGUAGES = {
     name: names.split()[0]
     for names in """\
-        ar ara arabic árabe arabe arabisch
+        ar ara العربية arabic árabe arabe arabisch
         bg bul bulgarian
         bn bengali
         ca cat catalan catalán
@@ -55,13 +55,13 @@ LANGUAGES = {
         fr fra french francés frances français francais französisch francese francês
         ga irish
         gl glg galician
-        heb hebrew
+        heb hebrew עברית
         hi hin hindi
         hu hun hungarian
         id ind indonesian
         it ita italian italiano italien italienisch
-        ja jpn japanese japonés japonais japanisch
-        ko kor korean
+        ja jpn 日本語 japanese japonés japonais japanisch
+        ko kor korean 한국어
         lat latin
         lt lit lithuanian
         lv lav latvian
@@ -78,13 +78,13 @@ LANGUAGES = {
         sv swe swedish
         sw swa swahili
         ta tamil
-        th tha thai
+        th tha thai ไทย ภาษาไทย
         tr tur turkish türkçe
         uk ukr ukrainian
         ur urd urdu
-        vi vie vietnamese
+        vi vie vietnamese việt
         yo yor yoruba
-        zh zho cmn chinese chino chinois chinesisch mandarin""".splitlines()
+        zh zho cmn 中文 汉语 漢語 chinese chino chinois chinesisch mandarin""".splitlines()
     for name in names.split()
 }
 """Languages by names and codes. Codes that are common words, such as he and is, are missing."""

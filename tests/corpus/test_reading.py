@@ -253,6 +253,7 @@ NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
         ("a.tsv", as_lines(("Sentence 1", "Sentence 2"), *ROWS), "source 0 'Sentence 1'"),
         ("a.tsv", as_lines(("el", "he"), *ROWS), "target 1 'he'"),
         ("a.tsv", as_lines(("texto_es", "texto_en"), *ROWS), "source 0 'texto_es'"),
+        ("a.tsv", as_lines(("中文", "Tiếng Việt"), *ROWS), "source 0 '中文'"),
         ("a.tsv", as_lines(("spa_Latn", "eng_Latn"), *ROWS), "target 1 'eng_Latn'"),
         ("a.tsv", as_lines(("", "0", "1"), *((n, *row) for n, row in enumerate(ROWS))), "target 2 '1'"),
         ("a.csv", as_csv(ROWS, quoting=csv.QUOTE_ALL).replace(b'","', b'", "'), ""),
