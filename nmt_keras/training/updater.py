@@ -69,6 +69,9 @@ class Updater:
     The forward and backward pass is traced for each length bucket, the optimizer's update once. XLA, if used, compiles
     both. After ``share_trace``, all buckets share one trace.
 
+    The clipping, loss scaling and accumulation of Keras's optimizers are not used: their accumulation averages batches
+    whatever their numbers of tokens, and neither the norm nor skipped updates could be logged.
+
     Args:
         model: Built model. For several replicas, build the model in the scope of their strategy.
         config: Configuration of the training.
