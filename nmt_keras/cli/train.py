@@ -103,7 +103,8 @@ class Train(Command):
         """
         lengths = self.steps, self.epochs, self.minutes
         require(lengths.count(None) >= 2, "--steps, --epochs, --minutes", "at most one of them", lengths)
-        recipe = self.settings if self.width == 1.0 else self.settings.scaled(self.width)
+        is_scaled = self.width == 1.0 or self.settings.name.endswith(f"-x{self.width:g}")  # the recipe of a run
+        recipe = self.settings if is_scaled else self.settings.scaled(self.width)
         if lengths != (None, None, None):
             train = replace(recipe.train, steps=self.steps, epochs=self.epochs, minutes=self.minutes)
             recipe = replace(recipe, train=train)

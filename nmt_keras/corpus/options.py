@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_keras_serve.lines import TEXT_SUFFIXES
+from nmt_keras_serve.lines import STANDARD_INPUT, STDIN, TEXT_SUFFIXES
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import Columns, is_spanish_english
@@ -114,7 +114,7 @@ def corpus_name(path: str | Path) -> str:
     Raises:
         ValueError: the name has none of these characters.
     """
-    name = Path(path).name
+    name = STDIN if str(path) == STANDARD_INPUT else Path(path).name
     while name.lower().endswith((".gz", ".zip", ".bz2", ".xz", *TEXT_SUFFIXES)):
         name = name[: name.rindex(".")]
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")

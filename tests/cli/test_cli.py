@@ -105,7 +105,7 @@ def sides(pairs):
 # Options
 
 
-def test_options_change_single_fields_the_width_and_the_time_of_a_recipe():
+def test_options_change_single_fields_the_width_and_the_time_of_a_recipe(tmp_path):
     fields = "--model.dropout 0.3 --train.learning-rate 0.5 --minutes 5"
     base, changed = RECIPES["luong-base"], cli.parse(["train", "luong-base", *fields.split()]).chosen()
     assert (changed.model.dropout, changed.train.learning_rate) == (0.3, 0.5)
@@ -113,6 +113,8 @@ def test_options_change_single_fields_the_width_and_the_time_of_a_recipe():
     assert (changed.name, changed.model.encoder) == ("luong-base", base.model.encoder)
     narrow = cli.parse(["train", "luong-base", "--width", "0.1"]).chosen()
     assert (narrow.name, narrow.model.decoder.units) == ("luong-base-x0.1", 100)
+    write_recipe(tmp_path, narrow)
+    assert cli.parse(["train", "--width", "0.1", "--run", str(tmp_path)]).chosen() == narrow  # the same command again
     with pytest.raises(ValueError, match="--steps, --epochs, --minutes: "):
         cli.parse(["train", "--minutes", "5", "--epochs", "1"]).chosen()
 
