@@ -30,11 +30,11 @@ class Options:
     """Signature of the model. serving_default: the search of the export. greedy: greedy search, which is faster than
     beam search. align: greedy search; also prints the alignment."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print one JSON object per sentence."""
+    """Print one JSON object per text, with its sentences."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Reads the command line; prints a translation per text, or an object per sentence."""
+    """Reads the command line; prints a translation or an object per text."""
     options = read_options(Options, f"python -m {__package__}", arguments)
     if not options.texts:
         raise SystemExit(f"{__package__}: no text. Pass a text, or - to read standard input.")
@@ -46,11 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         translated = translate_texts(texts, partial(_translate, options), lambda answer: answer.translation)
     except (ClientError, ValueError, OSError) as error:
         raise SystemExit(f"{__package__}: {error}") from error
-    for number, (whole, found) in enumerate(translated, start=1):
-        if not options.json:
+    for number, (text, (whole, found)) in enumerate(zip(texts, translated, strict=True), start=1):
+        if options.json:
+            sentences = [{"text": sentence, **answer._asdict()} for sentence, answer in found]
+            row = {"text": text, "translation": whole, "sentences": sentences}
+            print(json.dumps(row, ensure_ascii=False, allow_nan=False))
+        else:
             print(one_line(whole) if reads_lines else whole)
-        for sentence, answer in found:
-            _print_details(options, sentence, answer)
+            for _, answer in found:
+                if isinstance(answer, Alignment):
+                    print("\n".join(_alignment_lines(answer)))
         cut += [number] * any(answer.truncated for _, answer in found)
     tell_lines(_say, CUT, cut, STDIN if reads_lines else "the arguments")
 
@@ -64,13 +69,6 @@ def _translate(options: Options, texts: list[str]) -> Sequence[Translation | Ali
         if options.signature == "align":
             return client.align(texts)
         return client.translate_with_scores(texts, options.signature)
-
-
-def _print_details(options: Options, sentence: str, answer: Translation | Alignment) -> None:
-    if options.json:
-        print(json.dumps({"text": sentence, **answer._asdict()}, ensure_ascii=False))
-    elif isinstance(answer, Alignment):
-        print("\n".join(_alignment_lines(answer)))
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:

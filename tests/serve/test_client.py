@@ -326,14 +326,17 @@ def test_a_wrong_retry_is_refused(field, value):
         ),
         (
             ["caf\udce9", "--json"],
-            '{"text": "caf\ufffd", "translation": "caf\ufffd", "score": -0.333333343, "truncated": false}\n',
+            '{"text": "caf\ufffd", "translation": "caf\ufffd", "sentences": [{"text": "caf\ufffd", '
+            '"translation": "caf\ufffd", "score": -0.333333343, "truncated": false}]}\n',
             "arguments",
         ),
         (["uno dos", "--signature", "align"], "dos uno\n    dos  <-  dos (1.00)\n    uno  <-  uno (1.00)\n", ""),
         (
-            ["¡ya! Sí.", "--json"],
-            '{"text": "¡ya!", "translation": "¡ya!", "score": -0.333333343, "truncated": false}\n'
-            '{"text": "Sí.", "translation": "Sí.", "score": -0.333333343, "truncated": false}\n',
+            ["¡ya! Sí.", "😊", "--json"],
+            '{"text": "¡ya! Sí.", "translation": "¡ya! Sí.", "sentences": ['
+            '{"text": "¡ya!", "translation": "¡ya!", "score": -0.333333343, "truncated": false}, '
+            '{"text": "Sí.", "translation": "Sí.", "score": -0.333333343, "truncated": false}]}\n'
+            '{"text": "😊", "translation": "😊", "sentences": []}\n',
             "",
         ),
         (["a", "a b c d"], "a\nd c b a\n", "limit was cut in 1 line of the arguments; the first is line 2."),
