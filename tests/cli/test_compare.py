@@ -74,7 +74,7 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
     [
         ({"systems": []}, "systems"),
         ({"systems": [TINY_RECIPE, TINY_RECIPE]}, "systems"),
-        ({"systems": [replace(TINY_RECIPE, name="a/b")]}, "a/b"),
+        ({"systems": [replace(TINY_RECIPE, name="a b")]}, "a b"),
         ({"seeds": (1, 1)}, "seeds"),
         ({"corpus": SplitCorpus("own", [], [], [])}, "own"),
         ({"baselines": {"tiny": "luong-dot"}}, "baselines: .*of tiny, received {'tiny': 'luong-dot'}"),
