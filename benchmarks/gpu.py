@@ -330,7 +330,7 @@ def run_part(name: str, settings: Settings, report: Report, deadline: float) -> 
         code = process.wait()
         killer.cancel()
         said.seek(0)
-        reason = said.read().decode(errors="replace").strip()[-1500:]
+        reason = said.read().decode(errors="replace").replace(f"{ROOT}/", "").strip()[-1500:]
     seconds = time.monotonic() - began
     stopped = code == -signal.SIGKILL and seconds >= limit
     error = None if code == 0 else f"stopped after {limit:.0f} s" if stopped else f"exit code {code}: {reason}"

@@ -146,8 +146,8 @@ class GRUCell(Cell):
 
     (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) The columns of ``kernel`` are those of W_z, W_r, W, in this order,
     as in Keras. The sign of z differs: in Bahdanau et al. z = 1 takes the proposal, in Cho et al. and in Keras it keeps
-    the old state. So
-    ``keras.layers.GRUCell(reset_after=False)``, fed [x_t ; c_t], equals this cell if W_z, U_z, C_z and b_z change sign.
+    the old state. So ``keras.layers.GRUCell(reset_after=False)``, fed [x_t ; c_t], equals this cell if W_z, U_z, C_z
+    and b_z change sign.
     """
 
     projections = 3  # z, r, proposal
