@@ -26,7 +26,7 @@ def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocab
 def uses_xla(config: TrainConfig, model: Seq2Seq) -> bool:
     """Returns True if XLA compiles the training step; by default, everywhere but on several GPUs.
 
-    On one H200, XLA was 2.3 to 3.5 times as fast as a plain graph (docs/guides/train-on-a-gpu.md). On several GPUs, it
+    On one H200, XLA was 3.3 to 5 times as fast as a plain graph (docs/guides/train-on-a-gpu.md). On several GPUs, it
     was not measured.
 
     Raises:

@@ -16,7 +16,7 @@ MEASUREMENTS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorte
 
 @pytest.mark.parametrize("name", [name for name, found in MEASUREMENTS.items() if not found.get("removed")])
 def test_the_command_of_a_measurement_parses(name):
-    program, *words = shlex.split(MEASUREMENTS[name]["command"])
+    program, *words = shlex.split(MEASUREMENTS[name]["command"].removeprefix("XLA_FLAGS=--xla_gpu_autotune_level=0 "))
     if program == "nmt":
         cli.parse(words)
     else:
