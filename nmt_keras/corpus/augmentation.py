@@ -12,6 +12,7 @@ from nmt_keras.languages import without_accents
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"[.!?…。！？।؟]+\s*$")
 _INVERTED = re.compile("[¿¡]")
+_QUOTED = re.compile('"([^"]*)"')
 # not inside words and numbers
 _OUTER_MARKS = re.compile(r'(?:(?<=\s)|^)[¿¡"“«(]+|[.,;:!?…"”»)。，、！？।؟،]+(?=\s|$)')
 
@@ -24,6 +25,7 @@ class Augmentation:
         lower case                 source only. Without it, names that are the same on both sides become invented names
         no accents                 source only; in Latin, Greek and Cyrillic script
         no inverted marks          source only
+        typographic quotes         source only; “a” instead of "a", and ’ instead of '
         no punctuation at the end  both sides. In half of these pairs, the source loses its other punctuation too
 
     Args:
@@ -41,13 +43,14 @@ class Augmentation:
         """Returns a variation of ``pair``, or ``None`` if the pair is kept as it is."""
         if random.random() >= self.share:
             return None
-        lower, plain, upright, open_end, bare = random.random(5) < 0.5
+        lower, plain, upright, typographic, open_end, bare = random.random(6) < 0.5
         source, target = pair = _composed(pair)
         if open_end:
             source, target = map(_without_end, pair)
             source = _OUTER_MARKS.sub("", source) if bare else source
         source = _INVERTED.sub("", source) if upright else source
         source = without_accents(source) if plain else source
+        source = _QUOTED.sub(r"“\1”", source).replace("'", "’") if typographic else source
         if lower:
             source = source.lower().replace("i\u0307", "i")  # of İ
         else:

@@ -45,6 +45,12 @@ def test_the_target_loses_its_final_punctuation_with_the_source_and_keeps_its_ca
         assert target.startswith("Where is ")
 
 
+def test_quotes_and_apostrophes_of_the_source_become_typographic():
+    varied = drawn(Pair('"It\'s late", he said.', '"Es tarde", dijo.'))
+    assert "“It’s late”, he said." in {pair.source for pair in varied}
+    assert {pair.target.rstrip(".") for pair in varied} == {'"Es tarde", dijo'}
+
+
 @pytest.mark.parametrize("sentence", ["Cuesta $5 o 90%, en C++.", "यह में है।", "ที่นี่", "A -5 °C."])
 def test_signs_and_marks_that_belong_to_words_are_kept(sentence):
     kept = set("$%+-°") | {character for character in sentence if unicodedata.category(character)[0] == "M"}
