@@ -8,6 +8,7 @@ on the previous step, and no later step depends on ``features``. Teacher forcing
     search step         x = inputs(ids);  state, results = advance(x, state);            output(x, results)
 
 Both also pass the memory. Teacher forcing reads all T positions at once, a search step one position of Q hypotheses.
+A self-attention decoder has no loop: it overrides ``teacher_forcing``.
 """
 
 from abc import ABC, abstractmethod
@@ -167,10 +168,14 @@ class BaseDecoder(keras.Model, ABC):
         if training and randomness is None:
             randomness = Randomness.draw()
         if sampling_probability is None:
-            x = self.inputs(ids, randomness)
-            _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
-            return self.output(x, results, memory, randomness)
+            return self.teacher_forcing(ids, memory, randomness)
         return self._scheduled_sampling(ids, memory, sampling_probability, randomness or Randomness.draw())
+
+    def teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        """Predicts every target token from the earlier tokens of the reference; see ``call``."""
+        x = self.inputs(ids, randomness)
+        _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
+        return self.output(x, results, memory, randomness)
 
     def _scheduled_sampling(
         self, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness

@@ -146,7 +146,8 @@ class SelfAttentionDecoder(BaseDecoder):
         state = self.norm(outputs)
         return self.output_layer.features(state, None, x.embedded), alignment
 
-    def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+    def teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        """Predicts every target token, at all positions at once; see ``call``."""
         x = self.inputs(ids, randomness)
         positions = tf.range(keras.ops.shape(ids)[1])
         hidden = apply_dropout(x.embedded + tf.cast(sinusoids(positions, self.units), x.embedded.dtype), x.dropout_mask)

@@ -125,6 +125,12 @@ def test_a_token_depends_only_on_the_tokens_before_it(name):
     assert (changed < 1e-6) == (name == "lecture")  # this decoder reads no words
 
 
+def test_teacher_forcing_of_self_attention_is_no_loop_over_the_positions_of_a_search():
+    config = COMBINATIONS["self-attention"]
+    short = built(replace(config, decoder=replace(config.decoder, max_positions=2)))
+    np.testing.assert_allclose(short((SOURCES, IDS)).logits, built(config)((SOURCES, IDS)).logits, atol=1e-6)
+
+
 @pytest.mark.parametrize(("name", "depends"), [("rnnsearch", False), ("conditional", True), ("luong-feed", True)])
 def test_the_attention_depends_on_the_last_token_in_all_orders_but_bahdanau_s(name, depends):
     model = built(COMBINATIONS[name])
