@@ -91,8 +91,10 @@ class HiddenOutput(OutputLayer):
             columns: Number of columns of the matrix.
         """
         limit = (6.0 / (sum(shape[-1] for shape in shapes.values()) + columns)) ** 0.5
-        glorot = keras.initializers.RandomUniform(-limit, limit)
-        return [self.add_weight((shape[-1], columns), glorot, name=name) for name, shape in shapes.items()]
+        return [  # one initializer each, because an initializer draws the same numbers every time
+            self.add_weight((shape[-1], columns), keras.initializers.RandomUniform(-limit, limit), name=name)
+            for name, shape in shapes.items()
+        ]
 
     def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """Returns the block of the contexts times c."""

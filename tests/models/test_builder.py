@@ -2,7 +2,9 @@
 
 from typing import get_args
 
+import numpy as np
 import pytest
+from combinations import COMBINATIONS
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, choices
 from nmt_keras.config.model import AttentionKind
@@ -28,6 +30,13 @@ def test_a_registry_has_the_choices_of_its_configuration_field(field):
 
 def test_the_registries_of_attention_have_the_kinds_of_the_configuration():
     assert {*builder.SCORES, *builder.FIXED} - builder.REGISTERED_SCORES == set(get_args(AttentionKind))
+
+
+@pytest.mark.parametrize("config", COMBINATIONS.values(), ids=COMBINATIONS)
+def test_no_two_matrices_begin_with_the_same_numbers(config):
+    matrices = [w.numpy() for w in seq2seq.build_model(config, 19, 23).trainable_variables if len(w.shape) == 2]
+    signs = [str(np.sign(w.flat[:40])) for w in matrices if w.size >= 40]
+    assert len(signs) == len({*signs}) > 3
 
 
 @pytest.mark.parametrize(
