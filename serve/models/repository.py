@@ -3,7 +3,8 @@
 The folders are TensorFlow Serving's: BASE_PATH/VERSION/saved_model.pb. A SavedModel is a program that runs with the
 server's rights: serve only models from a source that you trust. Each poll compares the folders with the loaded
 versions. A new version is loaded and warmed up before an old version is unloaded. An old version is unloaded only when
-another wanted version is available. It is closed when the last request that uses it ends.
+another wanted version is available. It is closed when the last request that uses it ends. If the newest version cannot
+be loaded and no other serves, the newest of those that can be loaded is served until then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .model_config import ModelConfig, version_folders
+from .model_config import Latest, ModelConfig, Specific, version_folders
 from .status import Code, StatusError, invalid
 from .versions import LoadedVersion, State, VersionStatus
 
@@ -217,23 +218,30 @@ class Repository:
             except OSError as error:  # the file system may be unavailable for a moment
                 problems.add(f"Model {config.name}: cannot read {config.base_path}: {error}")
                 continue
-            self._update_model(config.name, folders, config.policy.choose(folders))
+            self._update_model(config.name, folders, config.policy)
         for name, version in self.available():
             if name not in {config.name for config in configs}:
                 self._unload(name, version)
         return problems
 
-    def _update_model(self, name: str, folders: dict[int, Path], wanted: set[int]) -> None:
+    def _update_model(self, name: str, folders: dict[int, Path], policy: Latest | Specific) -> None:
+        """Loads the chosen versions. If none of the newest can be loaded and no version serves, loads an older one."""
+        wanted = policy.choose(folders)
         for version in sorted(wanted, reverse=True):
-            if (name, version) not in self.available() and not self._is_closing:
-                self._try_to_load(name, version, folders[version])
-        serving = {version for model, version in self.available() if model == name}
-        if serving & wanted or not wanted:
-            for version in serving - wanted:
+            self._try_to_load(name, version, folders[version])
+        older = sorted(set(folders) - wanted, reverse=True) if isinstance(policy, Latest) else []
+        while older and not self._serving(name) & set(folders):
+            self._try_to_load(name, older[0], folders[older[0]])
+            wanted = wanted | {older.pop(0)}
+        if self._serving(name) & wanted or not wanted:
+            for version in self._serving(name) - wanted:
                 self._unload(name, version)
         with self._lock:
-            for failed in [key for key in self._failed if key[0] == name and key[1] not in wanted]:
+            for failed in [key for key in self._failed if key[0] == name and key[1] not in folders]:
                 del self._failed[failed]
+
+    def _serving(self, name: str) -> set[int]:
+        return {version for model, version in self.available() if model == name}
 
     def _try_to_load(self, name: str, version: int, folder: Path) -> None:
         """Loads a version, but not during the pause after a failed attempt.
@@ -241,6 +249,8 @@ class Repository:
         If the files of the version have changed, as during a copy, there is no pause. Attempts never end, because the
         cause may have been a temporary lack of memory.
         """
+        if version in self._serving(name) or self._is_closing:
+            return
         fingerprint = _fingerprint(folder)
         failure = self._failed.get((name, version))
         pause = self._retry_seconds

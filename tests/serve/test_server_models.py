@@ -218,6 +218,30 @@ def test_a_version_that_fails_leaves_the_old_one_and_has_its_reason_until_its_fi
     assert repository.available() == [("spa", 2)]
 
 
+def test_without_another_version_the_newest_that_can_be_loaded_serves(spa, clock):
+    publish(spa, 2, 7)
+    for broken in (3, 4):
+        (spa / str(broken)).mkdir()
+    repository = started(spa.parent)
+    assert answering(repository, "spa") == 7
+    (spa / "7").rename(spa / "rejected-7")
+    repository.poll()
+    assert answering(repository, "spa") == 2
+    repository.poll()
+    assert states(repository) == {7: State.END, 4: State.END, 3: State.END, 2: State.AVAILABLE}
+    assert answering(started(spa.parent), "spa") == 2
+    publish(spa, 8)
+    repository.poll()
+    assert answering(repository, "spa") == 8
+    assert states(repository)[2] is State.END
+
+
+def test_versions_that_a_policy_does_not_name_are_no_replacement(spa):
+    (spa / "2").mkdir()
+    repository = started(spa.parent, ModelConfig("spa", spa, Specific(frozenset({2}))))
+    assert states(repository) == {2: State.END}
+
+
 def test_the_pause_before_each_attempt_doubles_up_to_10_minutes_and_starts_again_when_files_change(spa, clock):
     failing = Failing(needed=99)
     repository = started(spa.parent, load=failing)
