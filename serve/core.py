@@ -36,7 +36,7 @@ class Core:
         self._held_bytes = 0
 
     @contextlib.asynccontextmanager
-    async def admit(self, seconds: float) -> AsyncIterator[Ticket]:
+    async def admit(self, seconds: float, model_name: str) -> AsyncIterator[Ticket]:
         """Counts a request. If the queue is full, refuses the request before its body is read.
 
         A request occupies a place in the queue only after its body has arrived. A slow client therefore does not delay
@@ -44,11 +44,13 @@ class Core:
 
         Args:
             seconds: Time limit in seconds.
+            model_name: Name in the request. The metrics count it only if such a model is served.
 
         Raises:
             StatusError: UNAVAILABLE if the queue is full.
         """
-        ticket = Ticket(seconds, self)
+        is_served = model_name in dict(self.repository.available())
+        ticket = Ticket(seconds, model_name if is_served else "", self)
         code = Code.INTERNAL
         try:
             self._require_place()
@@ -118,12 +120,12 @@ class Holding:
 class Ticket:
     """An admitted request: its deadline and its model."""
 
-    def __init__(self, seconds: float, core: Core) -> None:
+    def __init__(self, seconds: float, model_name: str, core: Core) -> None:
         self._seconds = seconds
         self._core = core
         self._began = time.monotonic()
-        self.model_name = ""
-        """Name of the model. Empty until the model is found."""
+        self.model_name = model_name
+        """Name of the model. Empty if it is not served."""
 
     @property
     def seconds_left(self) -> float:

@@ -213,7 +213,7 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
     if not any(folder.glob("*/[0-9]*")):
         raise ValueError(
             f"--model-dir: {folder} contains no model NAME/VERSION/saved_model.pb, where VERSION is a number. "
-            f"{HOW_TO_GET_A_MODEL}"
+            f"For a model itself, pass the folder above it. {HOW_TO_GET_A_MODEL}"
         )
     return lambda: models_in(folder)
 

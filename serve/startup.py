@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 
 
@@ -21,7 +20,7 @@ def native_messages_hidden() -> Iterator[None]:
         yield
         return
     ours = sys.stderr
-    with tempfile.TemporaryFile() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with os.fdopen(os.memfd_create("hidden"), "w+b") as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
         os.dup2(hidden.fileno(), 2)
         if ours is sys.__stderr__:
             sys.stderr = shown

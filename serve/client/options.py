@@ -19,7 +19,7 @@ class ServerOptions:
     url: Annotated[str, tyro.conf.arg(metavar="URL")] = DEFAULT_URL
     """URL of the server: http:// or https://."""
     model: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_MODEL
-    """Name of the model. The API cannot list the models."""
+    """Name of the model: its folder in the server's ``--model-dir``."""
     version: Annotated[int | None, tyro.conf.arg(metavar="VERSION")] = None
     """Version of the model. Default: the newest."""
     label: Annotated[str | None, tyro.conf.arg(metavar="LABEL")] = None

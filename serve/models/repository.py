@@ -259,6 +259,7 @@ class Repository:
                 return
             pause = max(pause, min(2 * failure.pause, MAX_RETRY_SECONDS))
         self._set_state(name, version, State.LOADING)
+        logger.info("Model %s version %d is being loaded", name, version)
         started = time.perf_counter()
         try:
             servable = self._load(folder)

@@ -91,7 +91,8 @@ def load_servable(folder: Path) -> Servable:
             servable = Servable(session, meta_graph.signature_def)
             session.graph.finalize()
         except tf.errors.OpError as error:
-            raise _status_error(error) from error
+            failed = _status_error(error)
+            raise StatusError(failed.code, f"Could not load {folder}: {failed.message}") from error
         except _LOAD_FAILURES as error:
             code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
             raise StatusError(code, f"Could not load {folder}: {error}") from error
@@ -133,7 +134,7 @@ def _array(value: Any, dtype: str) -> np.ndarray:
 
 
 def _status_error(error: tf.errors.OpError) -> StatusError:
-    """Returns ``error`` with the runtime's own message, without the source locations that Python's session adds."""
+    """Returns ``error`` with the runtime's own message, without the places in the source and in the graph."""
     original = error.__context__
     message = original.message if isinstance(original, tf.errors.OpError) else error.message
-    return StatusError(Code(error.error_code), message)
+    return StatusError(Code(error.error_code), message.split("\n\t [[", 1)[0])

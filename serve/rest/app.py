@@ -162,9 +162,12 @@ class RestApi:
         if method != "predict":
             self._core.repository.find(*target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
-        async with self._core.admit(self._limits.seconds) as ticket:
+        async with self._core.admit(self._limits.seconds, target.name) as ticket:
             body = await _read_body(request, self._limits, ticket, holding)
-            is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
+            encoding = request.headers.get("content-encoding", "identity").lower()
+            is_packed = "gzip" in encoding
+            if not is_packed and encoding != "identity":
+                raise invalid(f"Content-Encoding {encoding} is not supported. Use gzip.")
 
             def work() -> bytes:
                 return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
@@ -177,7 +180,6 @@ class RestApi:
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
         with self._core.repository.using(*target) as loaded:
-            ticket.model_name = loaded.name
             signature = loaded.servable.signature(request.signature_name)
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
             with ticket.running() as seconds:
