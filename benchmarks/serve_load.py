@@ -275,8 +275,7 @@ class Settings:
 def export_twice(run: Path, models: Path, name: str) -> None:
     """Exports a run as version 1 of ``name`` to ``models``/plain, and with micro-batching to ``models``/merged."""
     from nmt_keras.config import ExportConfig, MicroBatchingConfig
-    from nmt_keras.export import export
-    from nmt_keras.export.signatures import serving_search
+    from nmt_keras.export import export, serving_search
     from nmt_keras.runs import Run
 
     translator = Run(run).translator()

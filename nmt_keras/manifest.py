@@ -1,5 +1,6 @@
 """Manifest of an exported version, and the default search that it declares. Needs no TensorFlow."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ MANIFEST = Path(EXTRA) / "manifest.json"
 
 FORMAT = 2
 """Format number of exported versions, stored in the manifest."""
+
+BEAM_SIZE = 5
+"""Beam size of the signature ``beam`` if the translator's own search is not a beam search."""
 
 
 def read_manifest(version_folder: Path) -> dict[str, Any]:
@@ -50,3 +54,9 @@ def default_search(version_folder: Path) -> SearchConfig:
     manifest = read_manifest(version_folder)
     require_format(version_folder / MANIFEST, manifest, FORMAT, "Or export the run again with this version.")
     return SearchConfig(**manifest["search"])
+
+
+def serving_search(search: SearchConfig) -> SearchConfig:
+    """Returns the default search of ``serving_default``: ``search``, but with beam size BEAM_SIZE if it is greedy."""
+    greedy = search.beam_size == 1 and search.temperature == 0.0
+    return replace(search, beam_size=BEAM_SIZE) if greedy else search

@@ -1,9 +1,9 @@
 """``nmt recipes`` and ``nmt runs`` list recipes and runs. ``nmt export`` exports a run, ``nmt serve`` serves it."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import tyro
 from nmt_keras_serve.options import Options
@@ -11,6 +11,7 @@ from nmt_keras_serve.options import Options
 from nmt_keras.cli.command import Command, Console, Flag, SearchCommand, load_translator
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.files import read_json, read_rows
+from nmt_keras.manifest import serving_search
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_origin, read_recipe
 
@@ -92,8 +93,8 @@ def _progress(run: Path) -> tuple[str, str, str]:
 class Export(SearchCommand):
     """Export a run's best weights as the next SavedModel version, and print its folder.
 
-    The signature serving_default uses beam search even if the recipe is greedy. The signature greedy is always
-    exported.
+    The signature serving_default uses beam size 5 if the recipe is greedy, unless --search.beam-size 1 is given. The
+    signature greedy is always exported.
     """
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -106,19 +107,25 @@ class Export(SearchCommand):
     """Check the exported version in a process without Keras, and print the results."""
     options: ExportConfig = field(default_factory=ExportConfig)
 
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Any:
+        """Returns a command whose search is that of ``serving_default`` for the run in ``arguments``."""
+        command = super().defaults(arguments)
+        return replace(command, search=serving_search(command.search)) if isinstance(command, cls) else command
+
     def __call__(self, console: Console) -> None:
         """Exports the run and prints the folder of the version.
 
         Raises:
             ValueError: the verification failed.
         """
-        from nmt_keras.export import export, serving_search, verify
+        from nmt_keras.export import export, verify
         from nmt_keras.runs import Run
         from nmt_keras.translation.model_translator import ModelTranslator
 
         folder = self.to or Path("saved_models") / self.path.resolve().name
         run, languages = Run(self.path), read_origin(self.path).languages
-        translator = load_translator(self.path, self.ensemble, serving_search(self.search))
+        translator = load_translator(self.path, self.ensemble, self.search)
         assert isinstance(translator, ModelTranslator)
         facts = run.facts(translator, languages)
         if self.ensemble:

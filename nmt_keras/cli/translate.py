@@ -111,7 +111,7 @@ class Translate(SearchCommand):
 
 def _row(translation: Translation) -> dict[str, Any]:
     row = translation._asdict()
-    return {"translation": row.pop("text"), **row, "alignment": translation.alignment.round(4).tolist()}
+    return {"translation": row.pop("text"), **row, "alignment": translation.alignment.astype(float).round(4).tolist()}
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Align(RunCommand):
                     "links": linked,
                     "source_words": words.source,
                     "target_words": words.target,
-                    "weights": words.alignment.round(4).tolist(),
+                    "weights": words.alignment.astype(float).round(4).tolist(),
                     "truncated": truncated,
                 }
                 print(to_json(row))

@@ -44,6 +44,7 @@ class Fault(StrEnum):
     MISSING_COLUMN = "missing column"
     EXTRA_COLUMN = "more columns than other lines"
     EMPTY_SIDE = "empty side"
+    EMPTY_LINE = "empty line"
     INVALID_UTF8 = "invalid UTF-8"
     NUL = "NUL character"
     TOO_LONG = "over-long side"
@@ -55,6 +56,7 @@ HINTS = {
     Fault.MISSING_COLUMN: " Check source_column and target_column (--source-column, --target-column). Columns are "
     "separated by tabs, in .csv files by commas, semicolons or |. JSON lines are read from .jsonl files. For two files "
     "whose lines correspond, pass --corpus SOURCE TARGET.",
+    Fault.EMPTY_LINE: " Remove the empty lines, or raise max_malformed (--max-malformed).",
     Fault.NOT_CSV: ' Close each quote, and double quotes inside a cell: "He said ""yes"".".',
     Fault.EXTRA_COLUMN: ' Put quotes around texts with commas: "Yes, sir.",Sí.',
     Fault.NUL: " Pass text. This file may be of another kind.",
@@ -173,8 +175,9 @@ def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -
         first = [each for each in first if each not in skipped]
     source, target = layout.source, layout.target
     for number, row in chain(first, rows):
-        missing = not isinstance(row, Fault) and max(source, target) >= len(row)
-        found = Fault.MISSING_COLUMN if missing else row
+        found = row
+        if not isinstance(row, Fault) and max(source, target) >= len(row):
+            found = Fault.MISSING_COLUMN if "".join(row).strip() else Fault.EMPTY_LINE
         sides = (found, found) if isinstance(found, Fault) else (found[source], found[target])
         yield _pair(*sides, str(path), str(path), number)
 

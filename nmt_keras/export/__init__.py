@@ -13,11 +13,11 @@ verification     ``verify``
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
-from nmt_keras.export.signatures import BEAM_SIZE, greedy_search, serving_search
+from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.verification import Check, Verification, verify
 from nmt_keras.export.versions import prune
 from nmt_keras.export.writing import PLAIN, export
-from nmt_keras.manifest import read_manifest, versions
+from nmt_keras.manifest import BEAM_SIZE, read_manifest, serving_search, versions
 
 __all__ = [
     "BEAM_SIZE",

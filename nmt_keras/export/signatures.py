@@ -11,18 +11,10 @@ import tensorflow as tf
 from nmt_keras.config import MicroBatchingConfig, SearchConfig
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.micro_batching import merge_requests
+from nmt_keras.manifest import BEAM_SIZE
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
-
-BEAM_SIZE = 5
-"""Beam size of the signature ``beam`` if the translator's own search is not a beam search."""
-
-
-def serving_search(search: SearchConfig) -> SearchConfig:
-    """Returns the default search of ``serving_default``: ``search``, but with beam size BEAM_SIZE if it is greedy."""
-    greedy = search.beam_size == 1 and search.temperature == 0.0
-    return replace(search, beam_size=BEAM_SIZE) if greedy else search
 
 
 def greedy_search(search: SearchConfig) -> SearchConfig:

@@ -30,7 +30,7 @@ PLAIN = ExportConfig()
 
 def export(
     translator: ModelTranslator,
-    model_folder: Path,
+    model_folder: str | Path,
     manifest: Mapping[str, Any] | None = None,
     config: ExportConfig = PLAIN,
     *,
@@ -57,6 +57,7 @@ def export(
         OSError: the folder cannot be written.
         ValueError: ``max_to_keep`` is not positive, or a weight is too large for half precision.
     """
+    model_folder = Path(model_folder)
     require(max_to_keep is None or max_to_keep >= 1, "max_to_keep", "at least 1 version to keep, or None", max_to_keep)
     facts = {
         **stamped(FORMAT),

@@ -11,6 +11,7 @@ from typing import Any
 
 from nmt_keras.config import Recipe, record_from
 from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions
+from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME
 from nmt_keras.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
 
 FORMAT = 2
@@ -149,8 +150,7 @@ def _paths(options: CorpusOptions, name: str) -> tuple[str, ...]:
 def read_origin(run: Path) -> CorpusOptions:
     """Returns the corpus options of a run.
 
-    A run that was not created by ``nmt train`` has no ``origin.json``. If it was trained on the sample corpus, the
-    options of the sample corpus are returned, else the defaults.
+    A run that was not created by ``nmt train`` has no ``origin.json``. Its corpus is known only by its name.
 
     Raises:
         ValueError: ``origin.json`` holds no corpus options.
@@ -162,8 +162,8 @@ def read_origin(run: Path) -> CorpusOptions:
             return record_from(CorpusOptions, fields)
         except ValueError as error:
             raise ValueError(f"{path}: expected corpus options; {error} Remove the file.") from error
-    sample = (run / CORPUS).exists() and read_json(run / CORPUS)["name"] == SAMPLE_NAME
-    return CorpusOptions((SAMPLE_NAME,)) if sample else CorpusOptions()
+    name = read_json(run / CORPUS)["name"] if (run / CORPUS).exists() else SPANISH_ENGLISH_NAME
+    return CorpusOptions() if name == SPANISH_ENGLISH_NAME else CorpusOptions((name,))
 
 
 def require_corpus(run: Path, options: CorpusOptions, remedy: str = "pass") -> None:

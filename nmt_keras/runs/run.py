@@ -154,7 +154,7 @@ class Run:
     def export(
         self,
         translator: ModelTranslator,
-        model_folder: Path,
+        model_folder: str | Path,
         config: ExportConfig = PLAIN,
         *,
         languages: Languages = (None, None),

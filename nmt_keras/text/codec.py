@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import UNK
+from nmt_keras.config import UNK, require
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
 from nmt_keras.text.normalisation import normalise
 from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words
@@ -74,7 +74,12 @@ class Codec(tf.Module):
         Returns:
             ((source ids [N, S], target inputs [N, T]), target ids [N, T]), all int32, padded with PAD. See
             ``decoder_inputs``.
+
+        Raises:
+            ValueError: the numbers of sentences differ.
         """
+        counts = len(source), len(target)
+        require(counts[0] == counts[1], "source, target", "as many sentences as translations", counts)
         source_tokens, target_tokens = self.encode_pairs(tf.constant(list(source)), tf.constant(list(target)))
         return (source_tokens.ids, decoder_inputs(target_tokens.ids)), target_tokens.ids
 

@@ -164,6 +164,9 @@ def test_the_run_gives_the_defaults_of_options_and_the_runs_of_an_ensemble_do_no
     ):
         assert cli.parse(line).search.beam_size == 7, line
     assert cli.parse(["evaluate", exported, "--ensemble", run]).search.beam_size == 1
+    write_recipe(tmp_path / "run", TINY_RECIPE)
+    assert cli.parse(["export", run]).search.beam_size == 5
+    assert cli.parse(["export", run, "--search.beam-size", "1"]).search.beam_size == 1
 
 
 # Results

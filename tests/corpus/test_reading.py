@@ -100,9 +100,9 @@ def test_each_fault_is_counted_and_located_and_reading_goes_on(write):
         (5, Fault.INVALID_UTF8),
         (6, Fault.NUL),
         (7, Fault.TOO_LONG),
-        (8, Fault.MISSING_COLUMN),
+        (8, Fault.EMPTY_LINE),
     ]
-    assert str(report).startswith("7 of 10 lines malformed: 2 missing column, 2 empty side, 1 invalid UTF-8")
+    assert str(report).startswith("7 of 10 lines malformed: 1 missing column, 2 empty side, 1 invalid UTF-8")
     assert f"{path}:2 missing column" in str(report)
 
 
@@ -321,7 +321,7 @@ def test_a_first_pair_is_not_taken_for_a_header(write, first):
     [
         ("a.csv", b'a,b\n"c\nd",e\nf\n,g\nh\xff,i\nj\rk,l\nm\0,n\n\no,p\n', {
             4: Fault.MISSING_COLUMN, 5: Fault.EMPTY_SIDE, 6: Fault.INVALID_UTF8, 7: Fault.NOT_CSV, 8: Fault.NUL,
-            9: Fault.MISSING_COLUMN,
+            9: Fault.EMPTY_LINE,
         }),
         ("a.jsonl", b'["a","b"]\n["c\\nd","e"]\n{\n["\\ud800","x"]\n["\\u0000","x"]\n7\n["h\xff","i"]\n["o","p"]\n', {
             3: Fault.NOT_JSON, 4: Fault.INVALID_UTF8, 5: Fault.NUL, 6: Fault.NOT_JSON, 7: Fault.INVALID_UTF8,

@@ -60,6 +60,12 @@ def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
     assert read_origin(tmp_path / "run").corpus == ("sample",)
 
 
+@pytest.mark.parametrize(("name", "corpus"), [("sample", ("sample",)), ("spa-eng", ()), ("mine", ("mine",))])
+def test_without_how_it_was_read_a_corpus_is_known_by_its_name(tmp_path, name, corpus):
+    (tmp_path / "corpus.json").write_text(f'{{"name": "{name}"}}')
+    assert read_origin(tmp_path).corpus == corpus
+
+
 @pytest.mark.parametrize("option", ["corpus", "valid", "test", "alignments", "prepared"])
 def test_a_moved_file_of_the_corpus_is_named_with_the_option_that_passes_its_new_path(option, tmp_path):
     fields = {"corpus": ("a.tsv",), "valid": ("v.tsv",), "test": ("t.tsv",), "alignments": "a.txt"}
