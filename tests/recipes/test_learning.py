@@ -132,7 +132,7 @@ def test_content_attention_learns_to_reverse_letters_and_where_each_comes_from(o
         # the window is centred at the target's position
         ({"kind": "general", "span": "local-m", "window": 2}, COPY, 1),
         # local-p saturates from some initial weights
-        ({"kind": "general", "span": "local-p", "window": 3}, REVERSE, 2),
+        ({"kind": "general", "span": "local-p", "window": 3}, REVERSE, 1),
         ({"kind": "general", "span": "local-p", "window": 3, "position_logit": "sum"}, REVERSE, 2),
         ({"kind": "location", "max_source_positions": 9}, Task(8, 8, -1), 2),
     ],
