@@ -185,8 +185,8 @@ class Trainer:
             self.report(f"training for {progress.total:.0f} steps, {epochs:.2f} epochs of {len(self.batches)} batches")
         else:
             minutes, spent = progress.total / 60.0, progress.compilation / 60.0
-            epochs = f"in epochs of {len(self.batches)} batches"
-            self.report(f"training for {minutes:.1f} minutes, {spent:.1f} of them for compilation, {epochs}")
+            span = f"{minutes:.1f} minutes, {spent:.1f} of them for compilation"
+            self.report(f"training for {span}, in epochs of {len(self.batches)} batches")
 
     def _more_updates(self) -> int:
         """Returns the number of updates to add to a finished run. Minutes are converted at the run's mean speed."""
