@@ -134,7 +134,7 @@ def test_content_attention_learns_to_reverse_letters_and_where_each_comes_from(o
         # local-p saturates from some initial weights
         ({"kind": "general", "span": "local-p", "window": 3}, REVERSE, 1),
         ({"kind": "general", "span": "local-p", "window": 3, "position_logit": "sum"}, REVERSE, 2),
-        ({"kind": "location", "max_source_positions": 9}, Task(8, 8, -1), 2),
+        ({"kind": "location", "max_source_positions": 9}, Task(8, 8, -1), 1),
     ],
 )
 def test_local_and_location_attention_learn_positions(attention, task, seed):
