@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from serve import server
 from serve.core import Core
 from serve.limits import Limits
-from serve.models.model_config import models_in
+from serve.models.model_config import ModelConfig, models_in
 from serve.models.repository import Repository
 from serve.models.servable import Servable
 from serve.models.signature import TensorSpec
@@ -266,7 +266,30 @@ def test_pages_of_other_origins_cannot_make_the_server_translate(counted, header
         assert browser.request("GET", "/v1/models/count", headers=headers).status_code == 200
 
 
+def test_a_compression_other_than_gzip_is_named(counted):
+    answer = counted(Counted()).post(PREDICT, content=b"{}", headers={"Content-Encoding": "br"})
+    assert (answer.status_code, "Content-Encoding br" in answer.json()["error"]) == (400, True)
+
+
 # The queue
+
+
+def test_a_refused_request_counts_under_the_name_of_a_served_model_only(tmp_path):
+    repository = Repository(lambda: [ModelConfig("spa", tmp_path / "spa")], lambda path: None)
+    (tmp_path / "spa" / "1").mkdir(parents=True)
+    repository.start()
+    core = Core(repository, Limits(concurrency=1, queue=0))
+
+    async def refuse(name):
+        async with core.admit(1.0, name):
+            pass
+
+    with core.place():
+        for name in ("spa", "other"):
+            with pytest.raises(StatusError, match="queue is full"):
+                asyncio.run(refuse(name))
+    for name in ("spa", ""):
+        assert f'request_count{{model_name="{name}",status="UNAVAILABLE"}} 1.0' in core.metrics.page().decode()
 
 
 def test_all_bodies_and_answers_together_may_be_as_large_as_the_bodies_of_a_full_queue():
