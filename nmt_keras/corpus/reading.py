@@ -322,17 +322,19 @@ def _pair(
 
 
 def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> None:
-    """Raises ValueError if two files are tables: CSV, JSON lines, or text with a tab in each of the first lines.
+    """Raises ValueError if a file is a table: CSV, JSON lines, or text with a tab in each of the first lines.
 
     Args:
         tabs: For each of the first lines, whether it has a tab in the first and in the second file.
         paths: The two files.
     """
     sides = zip(paths, zip(*tabs, strict=True), strict=False)
-    if len(tabs) > 1 and all(table_format(path) != "tsv" or all(side) for path, side in sides):
+    tables = [path for path, side in sides if table_format(path) != "tsv" or all(side)]
+    if len(tabs) > 1 and tables:
         raise ValueError(
-            f"paths: expected a source and a target file, received two tables: {paths[0]} and {paths[1]}. To use the "
-            "pairs of both, pass --tables (nmt train), or pass tables as FILE (nmt prepare)."
+            "paths: expected a source and a target file with one sentence per line, received "
+            f"{'two tables' if len(tables) > 1 else 'a table'}: {' and '.join(tables)}. To use the pairs of several "
+            "tables, pass --tables (nmt train), or pass tables as FILE (nmt prepare)."
         )
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
 from nmt_keras.layers.dropout import apply_dropout
 from nmt_keras.layers.matmul import matmul
@@ -51,6 +52,7 @@ class Cell(BaseLayer):
 
     def __init__(self, units: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
+        require(units >= 1, "units", "at least 1", units)
         self.units = units
 
     def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:

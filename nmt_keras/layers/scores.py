@@ -5,6 +5,7 @@ from abc import abstractmethod
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.layers.base import BaseLayer, Shape
 from nmt_keras.layers.matmul import matmul
 
@@ -53,6 +54,7 @@ class AdditiveScore(ScoreFunction):
 
     def __init__(self, units: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
+        require(units >= 1, "units", "at least 1", units)
         self.units = units
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
@@ -116,6 +118,7 @@ class LocationScore(ScoreFunction):
 
     def __init__(self, positions: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
+        require(positions >= 1, "positions", "at least 1", positions)
         self.positions = positions
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:

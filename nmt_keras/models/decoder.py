@@ -66,7 +66,8 @@ class BaseDecoder(keras.Model, ABC):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        require(units >= 1 and layers >= 1, "units, layers", "at least 1", (units, layers))
+        sizes = (vocabulary_size, embedding_size, units, layers)
+        require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, layers", "at least 1", sizes)
         require(
             output_layer.vocabulary_size == vocabulary_size,
             "output_layer.vocabulary_size",

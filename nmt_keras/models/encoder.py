@@ -41,7 +41,8 @@ class BaseEncoder(keras.Model, ABC):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        require(units >= 1 and layers >= 1, "units, layers", "at least 1", (units, layers))
+        sizes = (vocabulary_size, embedding_size, units, layers)
+        require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, layers", "at least 1", sizes)
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.depth, self.dropout_rate, self.initializer = units, layers, dropout_rate, initializer
         self.embedding = token_embedding(vocabulary_size, embedding_size, initializer, self.dtype_policy)

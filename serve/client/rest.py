@@ -90,6 +90,8 @@ class RestConnection:
                 raise ClientError(
                     f"The certificate of {self._url} is not trusted. Pass the certificate of its signer (ca_file)."
                 ) from error
+            if "WRONG_VERSION_NUMBER" in str(error):
+                raise ClientError(f"The server at {self._url} does not use HTTPS. Write http:// instead.") from error
             advice = "Start one with `nmt serve`, or pass another --url"
             raise Unavailable(f"No server answers at {self._url}. {advice}.") from error
         except (TimeoutError, httpx.TimeoutException) as error:

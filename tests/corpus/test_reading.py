@@ -389,3 +389,5 @@ def test_a_side_of_invisible_characters_is_empty(write):
 def test_two_tables_are_not_taken_for_a_source_and_a_target_file(write):
     with pytest.raises(ValueError, match=r"two tables: .*es-en\.tsv and .*more\.tsv.* --tables"):
         read_parallel(write(TABLE, "es-en.tsv"), write(TABLE * 2, "more.tsv"))
+    with pytest.raises(ValueError, match=r"a table: .*es-en\.tsv\. To use"):
+        read_parallel(write(TABLE, "es-en.tsv"), write(b"Ve.\nCorre.\n", "more.es"))

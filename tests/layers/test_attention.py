@@ -275,6 +275,8 @@ def test_attention_reads_the_mask_of_its_values():
         (lambda: FixedContext("fwd"), "source: expected one of forward, backward, both, mean"),
         (lambda: MonotonicLocalAttention(LocationScore(17), 1), "score: expected a score that reads the annotations"),
         (lambda: MonotonicLocalAttention(DotScore(), 0), "window: expected at least 1"),
+        (lambda: BahdanauAttention(-1), "units: expected at least 1, received -1"),
+        (lambda: LocationScore(0), "positions: expected at least 1"),
     ],
 )
 def test_arguments_that_would_give_another_model_are_refused(make, message):

@@ -110,6 +110,11 @@ def test_a_server_that_is_down_is_unavailable():
         client.translate(["uno"])
 
 
+def test_a_server_without_https_is_named(served):
+    with Client(served.replace("http://", "https://")) as client, pytest.raises(ClientError, match="Write http://"):
+        client.translate(["uno"])
+
+
 # Requests and answers over REST
 
 

@@ -338,6 +338,8 @@ def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(we
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
     web.ask("a b c d")  # more than three words are "truncated"
     web.expect("#truncated").to_be_visible()
+    warning, translation = (web.page.locator(each).bounding_box()["y"] for each in ("#truncated", "#target"))
+    assert warning < translation  # and not after a struck-out text of many screens
     answer = aligned(["uno", ""], ["one", ""], [[1, 0], [0, 1]], "one", truncated=True)
     web.answer(PREDICT, json=answer)
     web.ask("uno dos tres")
