@@ -279,7 +279,8 @@ def table_1() -> str:
 def error_rates(source: Path) -> str:
     """Returns the table of alignment error rates, precision and recall on Spanish-English, lowest error first.
 
-    A system of several groups has the row of the group with the most runs of it.
+    A system of several groups has the row of the group with the most runs of it. The interval is that of the first run.
+    Runs whose links were not stored have none, and no error rate of the second rule.
     """
     rows: dict[str, tuple[float, list[str]]] = {}
     counts: dict[str, int] = {}
@@ -301,11 +302,13 @@ def error_rates(source: Path) -> str:
                 figures = [
                     _spread([each[figure] for each in measured], 3) for figure in ("error_rate", "precision", "recall")
                 ]
+                interval = "{:.3f} to {:.3f}".format(*measured[0]["interval"]) if "interval" in measured[0] else "–"
+                linked = [each["every_word_linked"]["error_rate"] for each in measured if "every_word_linked" in each]
+                figures += [interval, _spread(linked, 3) if linked else "–"]
                 cells = [f"`{one}`", _attention(runs[0]), *figures, str(len(measured))]
                 rows[one] = fmean(each["error_rate"] for each in measured), cells
-    return table(
-        ["system", "attention", "AER", "precision", "recall", "runs"], (cells for _, cells in sorted(rows.values()))
-    )
+    heads = ["system", "attention", "AER", "precision", "recall", "interval", "AER, each word linked", "runs"]
+    return table(heads, (cells for _, cells in sorted(rows.values())))
 
 
 def _attention(found: Result) -> str:
