@@ -290,7 +290,6 @@ def groups() -> dict[str, Group]:
     )
 
     rnnencdec = in_small(find_recipe("rnnencdec-50"), 0.15)
-    general = ladder[LADDER.index("general")]
     attentive = (*ladder[LADDER.index("location") :], in_small(find_recipe("rnnsearch-50"), 0.15))
 
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
@@ -312,10 +311,6 @@ def groups() -> dict[str, Group]:
             },
             updates=1_500,
             rates=NO_PILOTS,
-        ),
-        "general-rate": Group((named(general, "luong-general-0.006"),), rates=NO_PILOTS),
-        "general-longer": Group(
-            (named(general, "luong-general-longer"),), seeds=(2,), updates=3 * UPDATES, rates=NO_PILOTS
         ),
         "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True, rates=FOUR_RATES),
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True, rates=FOUR_RATES),
