@@ -80,8 +80,7 @@ def test_the_zip_is_downloaded_once_and_read_without_unpacking_it(tmp_path):
         for _ in range(2):
             path = fetch_corpus(url, folder, SHA256)
     assert asked == ["/data/spa-eng.zip", "/elsewhere"]
-    assert path == folder / "spa-eng.zip"
-    assert path.read_bytes() == content
+    assert (path, path.read_bytes()) == (folder / "spa-eng.zip", content)
     assert read_pairs(path, source_column=1, target_column=0).pairs == [("Ve.", "Go."), ("¡Para!", "Stop!")]
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "new", folder, path]
 

@@ -386,8 +386,13 @@ def test_a_side_of_invisible_characters_is_empty(write):
     assert report.faults == {Fault.EMPTY_SIDE: 2}
 
 
-def test_two_tables_are_not_taken_for_a_source_and_a_target_file(write):
-    with pytest.raises(ValueError, match=r"two tables: .*es-en\.tsv and .*more\.tsv.* --tables"):
-        read_parallel(write(TABLE, "es-en.tsv"), write(TABLE * 2, "more.tsv"))
-    with pytest.raises(ValueError, match=r"a table: .*es-en\.tsv\. To use"):
-        read_parallel(write(TABLE, "es-en.tsv"), write(b"Ve.\nCorre.\n", "more.es"))
+@pytest.mark.parametrize(
+    ("name", "other", "message"),
+    [
+        ("more.tsv", TABLE * 2, r"two tables: .*es-en\.tsv and .*more\.tsv.* --tables"),
+        ("more.es", b"Ve.\nCorre.\n", r"a table: .*es-en\.tsv\. To use"),
+    ],
+)
+def test_a_table_is_not_taken_for_a_source_or_a_target_file(write, name, other, message):
+    with pytest.raises(ValueError, match=message):
+        read_parallel(write(TABLE, "es-en.tsv"), write(other, name))

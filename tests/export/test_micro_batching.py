@@ -96,8 +96,7 @@ def test_concurrent_requests_are_one_batch_and_get_their_own_rows_in_their_own_w
     )
     assert [reply["rows"].tolist() for reply in replies] == [[7] * 2, [7], [7] * 4]
     assert [reply["target_lengths"].tolist() for reply in replies] == [[3, 1], [2], [0, 2, 5, 1]]
-    assert replies[0]["letters"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert replies[1]["letters"].tolist() == [[1, 1]]
+    assert [reply["letters"].tolist() for reply in replies[:2]] == [[[1, 1, 1], [1, 0, 0]], [[1, 1]]]
     assert replies[2]["letters"].shape == (4, 5)
 
 

@@ -25,11 +25,9 @@ def test_a_dry_run_trains_decodes_and_exports_on_a_cpu(tmp_path):
     (exported,) = parts["export"]["results"]
     assert device["gpu"] is None
     assert (trained["system"], trained["execution"], trained["precision"]) == ("luong-location", "plain", "tf32")
-    assert trained["target_tokens_per_s"] > 0
-    assert trained["peak_megabytes"] > 0
+    assert min(trained["target_tokens_per_s"], trained["peak_megabytes"]) > 0
     assert (greedy["beam"], beam["beam"]) == (1, 5)
-    assert greedy["sentences_per_s"]["median"] > 0
-    assert greedy["single_sentence_ms"]["median"] > 0
+    assert min(greedy["sentences_per_s"]["median"], greedy["single_sentence_ms"]["median"]) > 0
     assert exported["passed"]
     assert exported["equal_translations"] == exported["translations"]
 
@@ -48,12 +46,6 @@ def test_a_part_is_stopped_at_its_time_limit(tmp_path):
     parts = run(tmp_path, part_seconds=0.05, parts=("decode",))
     assert all("stopped" in part["error"] for part in parts.values())
     assert list(parts) == ["device", "decode"]
-
-
-def test_without_time_left_parts_are_recorded_as_not_run(tmp_path):
-    parts = run(tmp_path, minutes=0.0)
-    assert set(parts) == set(PARTS)
-    assert all("not run" in part["error"] for part in parts.values())
 
 
 def test_an_unknown_part_is_refused_with_its_name():
