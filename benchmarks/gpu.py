@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 Execution = Literal["plain", "xla"]
+EXECUTIONS: tuple[Execution, ...] = ("plain", "xla")
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Result = dict[str, Any]
 
@@ -91,25 +92,19 @@ FAMILIES = (
 
 
 class System(NamedTuple):
-    """Model to train, with the executions and precisions to measure."""
+    """Model to train, and the precisions to measure."""
 
     recipe: Recipe
     vocabulary: int
-    tokens: int | None  # length of every sentence; None for the lengths of the corpus
-    executions: tuple[Execution, ...]
     precisions: tuple[Precision, ...]
 
 
-_BASE = find_recipe("rnnsearch-base")
 SYSTEMS = {
-    "conditional-gru": System(
-        find_recipe("conditional-gru"), 4_000, None, ("plain", "xla"), ("tf32", "bfloat16", "float16")
-    ),
-    "rnnsearch-base": System(_BASE, 16_000, None, ("plain", "xla"), ("tf32", "bfloat16", "float16")),
-    "matched-512": System(matched(512, 128), WORDS, None, ("plain", "xla"), ("float32", "tf32", "bfloat16")),
-    "luong-location": System(find_recipe("luong-location").scaled(0.5), WORDS, None, ("plain", "xla"), ("tf32",)),
-    "matched-256": System(matched(256, 64), WORDS, None, ("plain", "xla"), ("float32", "tf32", "bfloat16")),
-    "rnnsearch-base-100": System(_BASE, 16_000, 100, ("xla",), ("tf32",)),
+    "conditional-gru": System(find_recipe("conditional-gru"), 4_000, ("tf32", "bfloat16", "float16")),
+    "rnnsearch-base": System(find_recipe("rnnsearch-base"), 16_000, ("tf32", "bfloat16", "float16")),
+    "matched-512": System(matched(512, 128), WORDS, ("float32", "tf32", "bfloat16")),
+    "luong-location": System(find_recipe("luong-location").scaled(0.5), WORDS, ("tf32",)),
+    "matched-256": System(matched(256, 64), WORDS, ("float32", "tf32", "bfloat16")),
 }
 
 
@@ -420,8 +415,7 @@ def parity(name: str, settings: Settings) -> Iterator[Result]:
     batch = one_batch()
     weights = draw_weights(config, batch)
     reference = compute(config, batch, weights, "/CPU:0")
-    executions: tuple[Execution, ...] = ("plain", "xla")
-    for execution in executions:
+    for execution in EXECUTIONS:
         found = compute(config, batch, weights, accelerator(), execution)
         yield {"recipe": name, "execution": execution, **compare(found, reference)}
 
@@ -450,13 +444,10 @@ def one_batch() -> IdBatch:
     from nmt_keras.recipes import SAMPLE
     from nmt_keras.text import fit_tokenizer
 
-    pairs = sample_pairs()
-    sides = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
-    source, target = (fit_tokenizer(SAMPLE.source, side) for side in sides)
-    first, second = (
-        text.encode(tf.constant(side[:64])).ids for text, side in zip((source, target), sides, strict=True)
-    )
-    return IdBatch(first, second, (source.vocabulary_size, target.vocabulary_size))
+    sides = list(zip(*sample_pairs(), strict=True))
+    texts = [fit_tokenizer(SAMPLE.source, side) for side in sides]
+    source, target = (text.encode(tf.constant(side[:64])).ids for text, side in zip(texts, sides, strict=True))
+    return IdBatch(source, target, (texts[0].vocabulary_size, texts[1].vocabulary_size))
 
 
 def draw_weights(config: ModelConfig, batch: IdBatch) -> list[np.ndarray]:
@@ -528,7 +519,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
     for precision in system.precisions:
         keras.utils.set_random_seed(1)
         recipe, vocabulary = executed(system, execution, precision, settings.dry)
-        batches = random_batches(recipe, vocabulary, system.tokens, settings)
+        batches = random_batches(recipe, vocabulary, settings)
         updater = build_updater(recipe, (vocabulary, vocabulary))
         forget_peak()
         began = time.perf_counter()
@@ -579,19 +570,15 @@ def build_updater(recipe: Recipe, vocabularies: tuple[int, int]) -> Updater:
     return Updater(build_for_training(recipe, *vocabularies), recipe.train)
 
 
-def random_batches(recipe: Recipe, vocabulary: int, tokens: int | None, settings: Settings) -> Batches:
-    """Returns batches of random ids in two length buckets, or in one if all sentences have ``tokens`` tokens."""
+def random_batches(recipe: Recipe, vocabulary: int, settings: Settings) -> Batches:
+    """Returns batches of random ids in two length buckets."""
     import numpy as np
 
     from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets, rows_by_bucket
 
     random, train = np.random.default_rng(1), recipe.train
-    if tokens is None:
-        pairs = read_corpus(settings)
-        lengths = [(len(pair.source.split()) + 1, len(pair.target.split()) + 1) for pair in pairs]
-        both = np.array([each for each in lengths if max(each) <= train.max_tokens])
-    else:
-        both = np.full([2048, 2], tokens)
+    lengths = [(len(pair.source.split()) + 1, len(pair.target.split()) + 1) for pair in read_corpus(settings)]
+    both = np.array([each for each in lengths if max(each) <= train.max_tokens])
 
     def ids(lengths: np.ndarray) -> TokenLists:
         flat = random.integers(END + 1, vocabulary, lengths.sum())
@@ -663,7 +650,7 @@ def export(settings: Settings) -> Iterator[Result]:
     recipe, _ = executed(SYSTEMS["matched-256"], "xla", "tf32", settings.dry)
     sizes = source.vocabulary_size, target.vocabulary_size
     updater = build_updater(recipe, sizes)
-    rates(updater, random_batches(recipe, min(sizes), None, settings), sizes_of(settings).steps)
+    rates(updater, random_batches(recipe, min(sizes), settings), sizes_of(settings).steps)
     translator = ModelTranslator(source, target, updater.model, search=SearchConfig())
     sources, targets = ([getattr(pair, side) for pair in pairs[:20]] for side in ("source", "target"))
     with tempfile.TemporaryDirectory() as folder:
@@ -707,11 +694,7 @@ def bound_operations(version: Path) -> list[str]:
 
 def trainings(*names: str) -> dict[str, Callable[[Settings], Iterator[Result]]]:
     """Returns the parts that train some systems."""
-    return {
-        f"train-{name}-{execution}": partial(train, name, execution)
-        for name in names
-        for execution in SYSTEMS[name].executions
-    }
+    return {f"train-{name}-{execution}": partial(train, name, execution) for name in names for execution in EXECUTIONS}
 
 
 PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
@@ -721,7 +704,7 @@ PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
     "decode": decode,
     "decode-cpu": decode,
     "export": export,
-    **trainings("matched-512", "matched-256", "luong-location", "rnnsearch-base-100"),
+    **trainings("matched-512", "matched-256", "luong-location"),
 }
 """Functions of the parts by name, in the order in which they run."""
 

@@ -29,9 +29,6 @@ from typing import Any, Literal
 import tyro
 
 from benchmarks.machine import machine, output_of, print_result
-from benchmarks.results import with_fields
-from nmt_keras.config import Recipe
-from nmt_keras.recipes import find_recipe
 
 RECIPE = "conditional-gru"
 """Recipe of all plans."""
@@ -122,12 +119,6 @@ def shown(
     ]
     options = ", ".join(f"`--{name} {value}`" for name, value in plan.items())
     return table, f"{' '.join(trained)} `{RECIPE}` with {options}."
-
-
-def plan_recipe(plan: str) -> Recipe:
-    """Returns the recipe of a plan."""
-    options = {f"train.{name}" if name == "minutes" else name: value for name, value in PLANS[plan].items()}
-    return with_fields(find_recipe(RECIPE), {name.replace("-", "_"): value for name, value in options.items()})
 
 
 def log_of(run: Path) -> Path:
