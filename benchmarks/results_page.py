@@ -304,10 +304,10 @@ def error_rates(source: Path) -> str:
                 ]
                 interval = "{:.3f} to {:.3f}".format(*measured[0]["interval"]) if "interval" in measured[0] else "–"
                 linked = [each["every_word_linked"]["error_rate"] for each in measured if "every_word_linked" in each]
-                figures += [interval, _spread(linked, 3) if linked else "–"]
+                figures = [figures[0], interval, *figures[1:], _spread(linked, 3) if linked else "–"]
                 cells = [f"`{one}`", _attention(runs[0]), *figures, str(len(measured))]
                 rows[one] = fmean(each["error_rate"] for each in measured), cells
-    heads = ["system", "attention", "AER", "precision", "recall", "interval", "AER, each word linked", "runs"]
+    heads = ["system", "attention", "AER", "first run", "precision", "recall", "AER, each word linked", "runs"]
     return table(heads, (cells for _, cells in sorted(rows.values())))
 
 
