@@ -17,6 +17,7 @@ from nmt_keras.layers.losses import LossSums, guided_alignment, masked_cross_ent
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.text.tokens import decoder_inputs
+from nmt_keras.training.clipping import clip, global_norm
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, uses_xla
 from nmt_keras.training.optimizers import build_optimizer
@@ -184,31 +185,6 @@ class Updater:
         if self.uses_xla and one_replica:
             signature = tf.nest.map_structure(_of_any_size, self.arguments(batch, 0))
             self.gradients.get_concrete_function(*signature)  # tf.function uses the most general trace that fits
-
-
-def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """Returns the joint L2 norm of gradients. The norm is non-finite if any gradient has a non-finite value.
-
-    Call this outside XLA, because XLA on a CPU adds the squares one by one.
-
-    Returns:
-        [] float32.
-    """
-    return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
-
-
-def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -> list[tf.Tensor]:
-    """Returns gradients scaled by min(1, clip_norm / norm) (Pascanu, Mikolov, Bengio 2013, algorithm 1).
-
-    Args:
-        gradients: Tensors of any shapes.
-        norm: [] float32. Joint L2 norm of ``gradients``, from ``global_norm``.
-        clip_norm: Maximum norm; ``None`` returns the gradients unchanged.
-    """
-    if clip_norm is None:
-        return gradients
-    scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
-    return [g * tf.cast(scale, g.dtype) for g in gradients]
 
 
 def _add(

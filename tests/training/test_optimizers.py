@@ -12,10 +12,10 @@ from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, Mode
 from nmt_keras.layers.cells import CELLS
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder
 from nmt_keras.models.seq2seq import build_model
+from nmt_keras.training.clipping import clip as clip_gradients
+from nmt_keras.training.clipping import global_norm
 from nmt_keras.training.optimizers import build_optimizer
 from nmt_keras.training.schedules import learning_rate, sampling_probability
-from nmt_keras.training.updater import clip as clip_gradients
-from nmt_keras.training.updater import global_norm
 
 
 def config(**fields):
