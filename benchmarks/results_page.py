@@ -302,7 +302,9 @@ def error_rates(source: Path) -> str:
                 figures = [
                     _spread([each[figure] for each in measured], 3) for figure in ("error_rate", "precision", "recall")
                 ]
-                interval = "{:.3f} to {:.3f}".format(*measured[0]["interval"]) if "interval" in measured[0] else "–"
+                first, interval = measured[0], "–"
+                if "interval" in first:
+                    interval = "{:.3f} ({:.3f} to {:.3f})".format(first["error_rate"], *first["interval"])
                 linked = [each["every_word_linked"]["error_rate"] for each in measured if "every_word_linked" in each]
                 figures = [figures[0], interval, *figures[1:], _spread(linked, 3) if linked else "–"]
                 cells = [f"`{one}`", _attention(runs[0]), *figures, str(len(measured))]
