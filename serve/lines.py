@@ -186,7 +186,7 @@ def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
     (member,) = found
     try:
         return archive.open(member)
-    except (NotImplementedError, RuntimeError) as error:  # what zipfile raises for another method, and for a password
+    except RuntimeError as error:  # what zipfile raises for another compression method, and for a password
         locked, deflate64 = member.flag_bits & 1, member.compress_type == 9
         how = "a password" if locked else f"compression method {member.compress_type}{' (Deflate64)' * deflate64}"
         raise ValueError(
