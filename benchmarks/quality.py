@@ -1,7 +1,8 @@
-"""Measures BLEU after ten minutes and after an hour of training.
+"""Measures BLEU after ten minutes, an hour, and 100 minutes with word alignments.
 
     python -m benchmarks.quality --corpus spa-eng.zip --plan ten-minutes > docs/measured/quality-ten-minutes.json
     python -m benchmarks.quality --corpus spa-eng.zip --plan hour > docs/measured/quality-hour.json
+    python -m benchmarks.quality --corpus spa-eng.zip --plan guided --alignments spa-eng.align --run runs/spa-eng
 
 Training minutes include compilation. Sizes and rates were chosen on the validation set. The validation set and the test
 set are translated with greedy search and with beam 5. Prints JSON.
@@ -32,6 +33,21 @@ from benchmarks.machine import machine, output_of, print_result
 
 RECIPE = "conditional-gru"
 """Recipe of all plans."""
+HOUR: dict[str, Any] = {
+    "minutes": 60,
+    "train.precision": "bfloat16-products",
+    "train.learning-rate": 0.003,
+    "train.batch-size": 128,
+    "train.length-buckets": 16,
+    "train.pool-size": 131_072,
+    "model.embedding-size": 256,
+    "model.encoder.units": 256,
+    "model.attention.units": 256,
+    "model.decoder.units": 512,
+    "model.decoder.output-units": 384,
+    "model.dropout": 0.4,
+    "model.recurrent-dropout": 0.2,
+}
 PLANS: dict[str, dict[str, Any]] = {
     "ten-minutes-float32": {"minutes": 10},
     "ten-minutes": {
@@ -44,21 +60,8 @@ PLANS: dict[str, dict[str, Any]] = {
         "model.decoder.units": 320,
         "model.decoder.output-units": 192,
     },
-    "hour": {
-        "minutes": 60,
-        "train.precision": "bfloat16-products",
-        "train.learning-rate": 0.003,
-        "train.batch-size": 128,
-        "train.length-buckets": 16,
-        "train.pool-size": 131_072,
-        "model.embedding-size": 256,
-        "model.encoder.units": 256,
-        "model.attention.units": 256,
-        "model.decoder.units": 512,
-        "model.decoder.output-units": 384,
-        "model.dropout": 0.4,
-        "model.recurrent-dropout": 0.2,
-    },
+    "hour": HOUR,
+    "guided": HOUR | {"minutes": 100, "train.guided-weight": 0.1},
 }
 """Options that differ from the recipe ``RECIPE``, by plan."""
 PARTS = ("valid", "test")
@@ -71,12 +74,14 @@ class Settings:
 
     corpus: str
     """Path of a corpus file, or "sample"."""
-    plan: Literal["ten-minutes-float32", "ten-minutes", "hour"]
+    plan: Literal["ten-minutes-float32", "ten-minutes", "hour", "guided"]
     run: Path | None = None
     """Run directory to keep. The output of training is written to RUN.log, the machine to RUN.machine.json. An existing
     run is evaluated without training."""
     seed: int = 1
     """Seed of the training."""
+    alignments: Path | None = None
+    """Word alignments of the corpus, for the plan "guided". docs/guides/guided-alignment.md tells how to make them."""
     ensemble: tuple[Path, ...] = ()
     """Finished runs of the same plan with other seeds. They are evaluated together with ``run``."""
 
@@ -137,6 +142,7 @@ def train(settings: Settings, run: Path, cache: Path) -> None:
     machine_of(run).write_text(json.dumps(machine()), encoding="utf-8")
     plan = {**PLANS[settings.plan], "train.seed": settings.seed}
     options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
+    options += ["--alignments", str(settings.alignments)] if settings.alignments else []
     command = [sys.executable, "-m", "nmt_keras", "train", RECIPE, "--corpus", settings.corpus, "--run", str(run)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache.resolve())}
     said = output_of([*command, *options], env=environment, stderr=subprocess.STDOUT)

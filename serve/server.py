@@ -30,7 +30,7 @@ from starlette.types import ASGIApp
 
 from .core import Core
 from .limits import Limits
-from .models.model_config import ModelConfig, models_in, read_model_configs
+from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
 from .models.repository import Repository, kept_up_to_date
 from .models.status import StatusError
 from .options import Options
@@ -38,6 +38,8 @@ from .rest.app import create_app
 from .rest.http_protocol import timed_protocol
 from .startup import native_messages_hidden
 from .usage import read_options
+
+logger = logging.getLogger(__name__)
 
 PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
@@ -118,6 +120,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finishes the running requests, for at most ``--shutdown-seconds``."""
+        logger.info("Stopping; running requests: %d", len(self.server_state.tasks))
         await super().shutdown(sockets)
         if self.server_state.tasks or self._core.turns.borrowed_tokens:
             _exit_at_once(0)
@@ -210,12 +213,20 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
     folder = options.model_dir or Path()
     if not folder.is_dir():
         raise ValueError(f"--model-dir must be a folder. Received: {folder}. {HOW_TO_GET_A_MODEL}")
-    if not any(folder.glob("*/[0-9]*")):
+    if not _may_hold_versions(folder):
         raise ValueError(
             f"--model-dir: {folder} contains no model NAME/VERSION/saved_model.pb, where VERSION is a number. "
             f"For a model itself, pass the folder above it. {HOW_TO_GET_A_MODEL}"
         )
     return lambda: models_in(folder)
+
+
+def _may_hold_versions(folder: Path) -> bool:
+    """Returns ``False`` if no model in ``folder`` has a version. An unreadable folder may: loading names it."""
+    try:
+        return any(version_folders(config.base_path) for config in models_in(folder))
+    except OSError:
+        return True
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -284,6 +295,8 @@ def _start(repository: Repository) -> None:
         pool.submit(repository.start).result()
     except StatusError as error:
         raise ValueError(f"--model-config-file: {error.message}.") from error
+    except OSError as error:
+        raise ValueError(f"--model-dir: cannot be read: {error}.") from error
     finally:
         pool.shutdown(wait=False)
     if not repository.available():

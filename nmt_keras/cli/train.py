@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nmt_keras.runs.training_data import PreparedSplit
 
 FALLING_BACK = (
-    "The demo continues with the built-in sample corpus: sentences from a small grammar of about 400 words. Its scores "
+    "The demo continues with the built-in sample corpus: sentences from a small grammar. Its scores "
     "cannot be compared with those of a real corpus. For the real corpus, run again with a network connection, or pass "
     "a copy: nmt demo --corpus path/to/spa-eng.zip (make demo CORPUS=path/to/spa-eng.zip)."
 )

@@ -34,3 +34,5 @@ class ExportConfig:
     """Settings for merging concurrent requests inside the exported graph; None for no merging."""
     data_licence: str | None = None
     """Licence of the training data, for the model card."""
+    limitations: tuple[str, ...] = ()
+    """Sentences for the limits in the model card: what this model is known to translate wrongly."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ def model_card(name: str, translator: ModelTranslator, manifest: Mapping[str, An
         _summary(translator, manifest),
         _training(manifest.get("corpus"), manifest["export"]["data_licence"], manifest.get("command")),
         _scores(manifest.get("scores")),
-        _limits(translator),
+        _limits(translator, manifest["export"]["limitations"]),
         _signatures(),
         _usage(name),
         f"## Libraries\n\n{', '.join(map(' '.join, manifest['libraries'].items()))}. All facts are in manifest.json.",
@@ -104,7 +104,7 @@ def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
     return f"## Scores\n\nMeasured on raw, cased text with one reference translation.\n\n{table(titles, rows)}"
 
 
-def _limits(translator: ModelTranslator) -> str:
+def _limits(translator: ModelTranslator, limitations: Sequence[str]) -> str:
     source, target = translator.source_tokenizer.config, translator.target_tokenizer.config
     unknown = (
         "The model reads a word outside the vocabulary as unknown. The translation may then contain `⁇`, unless the "
@@ -112,6 +112,7 @@ def _limits(translator: ModelTranslator) -> str:
         if source.kind == "word"
         else "There are no unknown words: text outside the vocabulary is encoded as bytes."
     )
+    known = "".join(f"\n- {escaped(each)}" for each in limitations)
     return f"""## Limits
 
 - The model translates single sentences and has no access to previous ones. The signature `text` splits texts into \
@@ -121,7 +122,7 @@ rest is not translated. A translation has at most {translator.search.max_tokens}
 `score` has at most {target.max_tokens} tokens.
 - {unknown} Bytes that are not UTF-8 are read as U+FFFD.
 - Translations of text that is unlike the training data, or in another language, are often wrong. A low `score` is \
-only a weak sign of this. Check names, numbers and negations."""
+only a weak sign of this. Check names, numbers and negations.{known}"""
 
 
 def _signatures() -> str:

@@ -87,6 +87,8 @@ def load_servable(folder: Path) -> Servable:
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(session.close)
         try:
+            with contextlib.suppress(FileNotFoundError):
+                (folder / "saved_model.pb").open("rb").close()  # TensorFlow would call a file without rights missing
             meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
             servable = Servable(session, meta_graph.signature_def)
             session.graph.finalize()

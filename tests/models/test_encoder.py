@@ -52,7 +52,7 @@ def last_of(encoding):
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS.keys())
-def test_annotations_and_last_states_are_the_papers(fields):
+def test_annotations_and_last_states_are_those_of_the_papers(fields):
     encoder = make(**fields)
     weights, encoding = recurrent_encoder_of(encoder), encoder(*padded(SENTENCES, 7))
     shapes = encoder.encoding_shape((4, 7))

@@ -25,6 +25,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from servers import ROOT, running_server
 
 from serve import server
+from serve.models.repository import Repository
+from serve.models.servable import load_servable
 
 SECONDS = 2.0
 """Time limit of requests to the server of these tests, in seconds."""
@@ -423,6 +425,16 @@ def test_without_a_model_the_server_says_how_to_get_one(folder, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=r"saved_models/spa-eng.*nmt export"):
         server.main(["--model-dir", folder])
+
+
+def test_a_folder_that_cannot_be_read_is_not_called_empty(tmp_path, monkeypatch):
+    def refuse(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(server, "models_in", refuse)
+    repository = Repository(server._configs(server.Options(model_dir=tmp_path)), load_servable)
+    with pytest.raises(ValueError, match=rf"--model-dir: cannot be read: .*Permission denied: '{tmp_path}'"):
+        server._start(repository)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--model-dir", "a", "--model-config-file", "b"]])
