@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import gpu
-from benchmarks.gpu import FAMILIES, PARTS, Computed, Settings, chosen, compare
-from nmt_keras.recipes import RECIPES, find_recipe
+from benchmarks.gpu import Computed, Settings, compare
 
 
 def run(folder, **options):
@@ -46,34 +45,6 @@ def test_a_part_is_stopped_at_its_time_limit(tmp_path):
     parts = run(tmp_path, part_seconds=0.05, parts=("decode",))
     assert all("stopped" in part["error"] for part in parts.values())
     assert list(parts) == ["device", "decode"]
-
-
-def test_an_unknown_part_is_refused_with_its_name():
-    assert chosen(()) == tuple(PARTS)
-    with pytest.raises(SystemExit, match="parity-rnn"):
-        chosen(("export", "parity-rnn"))
-
-
-def structure(name):
-    """Returns the structure of a recipe's model, without its sizes."""
-    model = find_recipe(name).model
-    encoder, attention, decoder = model.encoder, model.attention, model.decoder
-    return {
-        ("cell", encoder.cell, decoder.cell),
-        ("encoder", encoder.kind, encoder.direction, encoder.merge),
-        ("stacked", encoder.layers > 1),
-        ("word projection", encoder.word_projection),
-        ("attention", attention.kind, attention.span),
-        ("order", decoder.order, decoder.input_feeding),
-        ("initial state", decoder.initial_state),
-        ("reads words", decoder.reads_words),
-        ("shares recurrence", decoder.shares_recurrence),
-        ("output", decoder.output, decoder.output_state),
-    }
-
-
-def test_every_family_of_recipes_is_compared():
-    assert set().union(*map(structure, RECIPES)) == set().union(*map(structure, FAMILIES))
 
 
 def computed(*gradients, loss=2.0):

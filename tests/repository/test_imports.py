@@ -1,7 +1,6 @@
 """The architecture: packages are in rows, imports go to lower rows, and there are no cycles."""
 
 import ast
-import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -100,26 +99,6 @@ def test_no_modules_import_each_other_in_a_cycle():
         list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
-
-
-def test_only_the_command_line_and_the_demo_import_the_server_and_client():
-    """The readers of text, ``nmt_keras_serve.lines`` and ``nmt_keras_serve.sentences``, are common to both packages."""
-    served = {
-        name.split(".")[0]
-        for name, tree in OURS.items()
-        for each in imports(tree)
-        if each.startswith("nmt_keras_serve")
-        and not each.startswith(("nmt_keras_serve.lines.", "nmt_keras_serve.sentences.", "nmt_keras_serve.startup."))
-    }
-    assert served <= {"cli", "demo"}
-    assert not [name for tree in OURS.values() for name in imports(tree) if name.split(".")[0] == "serve"]
-
-
-def test_modules_of_serve_import_one_another_relatively_so_that_the_package_can_have_another_name():
-    for path in (ROOT / "serve").rglob("*.py"):
-        assert not re.findall(r"^\s*(?:from|import) (?:serve|nmt_keras)\w*\b", path.read_text("utf-8"), re.MULTILINE), (
-            path
-        )
 
 
 def imported_by(*names):

@@ -432,9 +432,8 @@ def test_a_folder_that_cannot_be_read_is_not_called_empty(tmp_path, monkeypatch)
         raise PermissionError(13, "Permission denied", str(folder))
 
     monkeypatch.setattr(server, "models_in", refuse)
-    repository = Repository(server._configs(server.Options(model_dir=tmp_path)), load_servable)
     with pytest.raises(ValueError, match=rf"--model-dir: cannot be read: .*Permission denied: '{tmp_path}'"):
-        server._start(repository)
+        server._start(Repository(server._configs(server.Options(model_dir=tmp_path)), load_servable))
 
 
 @pytest.mark.parametrize("arguments", [[], ["--model-dir", "a", "--model-config-file", "b"]])
