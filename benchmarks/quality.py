@@ -213,7 +213,7 @@ def scores(options: Sequence[str]) -> dict[str, Any]:
     """Returns BLEU and chrF that ``nmt evaluate`` reports."""
     report = json.loads(output_of([sys.executable, "-m", "nmt_keras", "evaluate", *options, "--json"]))
     (system,) = report["systems"]
-    found = {name: round(system[name]["value"], 2) for name in ("bleu", "chrf")}
+    found = {name: round(system[name]["mean"], 2) for name in ("bleu", "chrf")}
     return {**found, "signature": report["bleu_signature"]}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import math
@@ -21,7 +20,6 @@ from nmt_keras_serve.lines import (
     tell_lines,
     text_blocks,
 )
-from nmt_keras_serve.startup import native_messages_hidden
 
 import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
@@ -67,14 +65,13 @@ class Translate(SearchCommand):
         translator = load_translator(self.path, self.ensemble, self.search, self.n_best)
         cut: list[int] = []
         for before, lines in console.count(sentence_blocks(self.sentences, console.say)):
-            with native_messages_hidden() if before == 0 else contextlib.nullcontext():  # as SentencePiece loads
-                if self.n_best is None:
-                    shortened = self._print(lines, translator)
-                else:
-                    best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
-                    shortened = [any(each.truncated for each in found) for found in best]
-                    for number, (line, found) in enumerate(zip(lines, best, strict=True), start=before):
-                        self._print_n_best(number, line, found)
+            if self.n_best is None:
+                shortened = self._print(lines, translator)
+            else:
+                best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
+                shortened = [any(each.truncated for each in found) for found in best]
+                for number, (line, found) in enumerate(zip(lines, best, strict=True), start=before):
+                    self._print_n_best(number, line, found)
             cut += [number for number, is_cut in enumerate(shortened, start=before + 1) if is_cut]
         tell_lines(console.say, CUT, cut, STDIN if self.reads_lines else "the arguments")
 
