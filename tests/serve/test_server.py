@@ -454,7 +454,15 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
-        ([], [f"INFO Model first version 1 {done}" for done in ("is being loaded", "loaded", "unloaded")]),
+        (
+            [],
+            [
+                "INFO Model first version 1 is being loaded",
+                "INFO Model first version 1 loaded",
+                "INFO Stopping; running requests: 0",
+                "INFO Model first version 1 unloaded",
+            ],
+        ),
         (
             ["--access-log"],
             [
@@ -462,6 +470,7 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
                 "INFO Model first version 1 loaded",
                 '"GET /healthz HTTP/1.1" 200',
                 '"GET /v1/models/a%0Ab HTTP/1.1" 404',
+                "INFO Stopping; running requests: 0",
                 "INFO Model first version 1 unloaded",
             ],
         ),
