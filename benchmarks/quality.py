@@ -1,8 +1,8 @@
-"""Measures BLEU after ten minutes, an hour, and 100 minutes with word alignments.
+"""Measures BLEU after training for ten minutes, for an hour, and for 100 minutes with word alignments.
 
     python -m benchmarks.quality --corpus spa-eng.zip --plan ten-minutes > docs/measured/quality-ten-minutes.json
     python -m benchmarks.quality --corpus spa-eng.zip --plan hour > docs/measured/quality-hour.json
-    python -m benchmarks.quality --corpus spa-eng.zip --plan guided --alignments spa-eng.align --run runs/spa-eng
+    python -m benchmarks.quality --corpus spa-eng.zip --plan guided --alignments spa-eng.align > guided.json
 
 Training minutes include compilation. Sizes and rates were chosen on the validation set. The validation set and the test
 set are translated with greedy search and with beam 5. Prints JSON.
@@ -138,6 +138,8 @@ def machine_of(run: Path) -> Path:
 
 def train(settings: Settings, run: Path, cache: Path) -> None:
     """Trains the plan. Writes the run directory, the output of training and the machine."""
+    if (settings.plan == "guided") != (settings.alignments is not None):
+        raise SystemExit("quality: pass --alignments with the plan guided, and with no other plan.")
     run.parent.mkdir(parents=True, exist_ok=True)
     machine_of(run).write_text(json.dumps(machine()), encoding="utf-8")
     plan = {**PLANS[settings.plan], "train.seed": settings.seed}

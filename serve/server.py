@@ -211,7 +211,7 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
         configs = read_model_configs(options.model_config_file)
         return lambda: configs
     folder = options.model_dir or Path()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise ValueError(f"--model-dir must be a folder. Received: {folder}. {HOW_TO_GET_A_MODEL}")
     if not _may_hold_versions(folder):
         raise ValueError(
@@ -222,7 +222,10 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
 
 
 def _may_hold_versions(folder: Path) -> bool:
-    """Returns ``False`` if no model in ``folder`` has a version. An unreadable folder may: loading names it."""
+    """Returns ``False`` if no model in ``folder`` has a version, and ``True`` if a folder cannot be read.
+
+    Loading then reports the folder.
+    """
     try:
         return any(version_folders(config.base_path) for config in models_in(folder))
     except OSError:
