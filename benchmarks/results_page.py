@@ -12,7 +12,8 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
     {longer[PART]}                       gain of RNNsearch-16 with four times as many updates, on a part of table 1
-    {bin[NAME PART LABEL]}               BLEU of a first seed by length, of figure 2
+    {in_table[NAME PART]}                mean BLEU over the runs on all pairs of a part of table 1
+    {bin[NAME PART LABEL]}               mean BLEU over the runs by length, of figure 2
     {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
     {length_gain[GROUP A B LABEL]}, {length_p[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
     {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
@@ -164,14 +165,18 @@ def by_length(group: str, name: str, label: str) -> list[float]:
 
 
 def bin_of(name: str, part: str, label: str) -> float:
-    """Returns a value of figure 2."""
-    return float(next(one["bleu"][0] for one in run(f"{name}-1")["by_length"][part] if one["label"] == label))
+    """Returns a value of figure 2, the mean over the runs."""
+    return fmean(bin["bleu"][0] for one in runs_of(name) for bin in one["by_length"][part] if bin["label"] == label)
+
+
+def in_table(name: str, part: str) -> float:
+    """Returns a value of the column "all" of table 1, the mean over the runs."""
+    return fmean(one["table"][part]["all"] for one in runs_of(name))
 
 
 def longer(part: str) -> float:
     """Returns the gain of RNNsearch-16 with four times as many updates, on a part of table 1."""
-    few, many = (run(f"{name}-1")["table"][part]["all"] for name in ("rnnsearch-16", "rnnsearch-16-longer"))
-    return float(many - few)
+    return in_table("rnnsearch-16-longer", part) - in_table("rnnsearch-16", part)
 
 
 def quarter(found: Result) -> float:
@@ -372,6 +377,7 @@ def page() -> str:
         "run_gain": lambda before, after: f"{run(after)['bleu'] - run(before)['bleu']:.1f}",
         "quarter": lambda name: f"{quarter(run(f'{name}-1')):.1f}",
         "bin": lambda *words: f"{bin_of(*words):.1f}",
+        "in_table": lambda *words: f"{in_table(*words):.1f}",
         "longer": lambda part: f"{longer(part):.1f}",
         "length": lambda *words: f"{fmean(by_length(*words)):.1f}",
         "length_gain": lambda group, before, after, label: (
