@@ -44,7 +44,7 @@ VOCABULARY = 5_000
 WINDOW = 3
 """Half-width D of local attention. A window covers 7 of 8 tokens on average. In the paper, it covers 21 of 25."""
 BEAM = 12
-NO_PILOTS, FOUR_RATES = (1.0,), (0.5, 1.0, 2.0, 4.0)
+NO_PILOTS, RATES = (1.0,), (0.5, 1.0, 2.0, 4.0)
 """Factors of a group's learning rates. With three, the best rate was often the highest."""
 LENGTHS = (5, 10, 15, 20, 25, 30, 40)
 """Upper limits of the bins of source lengths, in words. The last bin is open."""
@@ -95,7 +95,7 @@ class Group:
     """If ``True``, the alignment error rate of the systems is measured."""
     updates: int = UPDATES
     """Number of updates of each run."""
-    rates: tuple[float, ...] = (0.5, 1.0, 2.0)
+    rates: tuple[float, ...] = RATES
     """Factors of the learning rates from which pilots choose; ``NO_PILOTS`` for the rates of the recipes."""
     baselines: Mapping[str, str] = field(default_factory=dict)
     """Systems that are alternatives, and the system that each of them is compared with. All other systems are compared
@@ -300,7 +300,6 @@ def groups() -> dict[str, Group]:
         "ladder": Group(
             ladder,
             combined=COMBINED,
-            rates=FOUR_RATES,
             baselines={f"luong-{name}": "luong-feed" for name in SCORES},
         ),
         "sample": Group(
@@ -312,8 +311,8 @@ def groups() -> dict[str, Group]:
             updates=1_500,
             rates=NO_PILOTS,
         ),
-        "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True, rates=FOUR_RATES),
-        "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True, rates=FOUR_RATES),
+        "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
+        "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "bahdanau-16-longer": Group(
             (named(bahdanau(16, 50)[-1], "rnnsearch-16-longer"),),
             seeds=(1,),
