@@ -13,7 +13,8 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
     {longer[PART]}                       gain of RNNsearch-16 with four times as many updates, on a part of table 1
     {in_table[NAME PART]}                mean BLEU over the runs on all pairs of a part of table 1
-    {bin[NAME PART LABEL]}               mean BLEU over the runs by length, of figure 2
+    {bin[NAME PART LABEL]}               mean BLEU over the runs by length; figure 2 has the first seed
+    {perplexities[NAME PART]}            perplexity of each run on a part of table 1
     {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
     {length_gain[GROUP A B LABEL]}, {length_p[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
     {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
@@ -165,7 +166,7 @@ def by_length(group: str, name: str, label: str) -> list[float]:
 
 
 def bin_of(name: str, part: str, label: str) -> float:
-    """Returns a value of figure 2, the mean over the runs."""
+    """Returns the BLEU by length, the mean over the runs. Figure 2 has the first seed."""
     return fmean(bin["bleu"][0] for one in runs_of(name) for bin in one["by_length"][part] if bin["label"] == label)
 
 
@@ -378,6 +379,7 @@ def page() -> str:
         "quarter": lambda name: f"{quarter(run(f'{name}-1')):.1f}",
         "bin": lambda *words: f"{bin_of(*words):.1f}",
         "in_table": lambda *words: f"{in_table(*words):.1f}",
+        "perplexities": lambda name, part: listed([one["table"][part]["perplexity"] for one in runs_of(name)]),
         "longer": lambda part: f"{longer(part):.1f}",
         "length": lambda *words: f"{fmean(by_length(*words)):.1f}",
         "length_gain": lambda group, before, after, label: (
