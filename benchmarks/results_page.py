@@ -11,7 +11,7 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {runs[A]}, {by_seed[A B]}            BLEU of each run; that of B minus that of A for each seed
     {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
-    {longer[PART]}                       gain of RNNsearch-16 with four times as many updates, on a part of table 1
+    {longer[PART]}                       mean BLEU of rnnsearch-16-longer minus that of rnnsearch-16, in table 1
     {in_table[NAME PART]}                mean BLEU over the runs on all pairs of a part of table 1
     {bin[NAME PART LABEL]}               mean BLEU over the runs by length; figure 2 has the first seed
     {perplexities[NAME PART]}            perplexity of each run on a part of table 1
@@ -380,7 +380,7 @@ def page() -> str:
         "bin": lambda *words: f"{bin_of(*words):.1f}",
         "in_table": lambda *words: f"{in_table(*words):.1f}",
         "perplexities": lambda name, part: listed([one["table"][part]["perplexity"] for one in runs_of(name)]),
-        "longer": lambda part: f"{longer(part):.1f}",
+        "longer": lambda part: f"{longer(part):+.1f}",
         "length": lambda *words: f"{fmean(by_length(*words)):.1f}",
         "length_gain": lambda group, before, after, label: (
             f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
