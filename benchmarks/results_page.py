@@ -11,10 +11,8 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {runs[A]}, {by_seed[A B]}            BLEU of each run; that of B minus that of A for each seed
     {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
-    {longer[PART]}                       mean BLEU of rnnsearch-16-longer minus that of rnnsearch-16, in table 1
     {in_table[NAME PART]}                mean BLEU over the runs on all pairs of a part of table 1
     {bin[NAME PART LABEL]}               mean BLEU over the runs by length; figure 2 has the first seed
-    {perplexities[NAME PART]}            perplexity of each run on a part of table 1
     {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
     {length_gain[GROUP A B LABEL]}, {length_p[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
     {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
@@ -167,17 +165,12 @@ def by_length(group: str, name: str, label: str) -> list[float]:
 
 def bin_of(name: str, part: str, label: str) -> float:
     """Returns the BLEU by length, the mean over the runs. Figure 2 has the first seed."""
-    return fmean(bin["bleu"][0] for one in runs_of(name) for bin in one["by_length"][part] if bin["label"] == label)
+    return fmean(row["bleu"][0] for one in runs_of(name) for row in one["by_length"][part] if row["label"] == label)
 
 
 def in_table(name: str, part: str) -> float:
     """Returns a value of the column "all" of table 1, the mean over the runs."""
     return fmean(one["table"][part]["all"] for one in runs_of(name))
-
-
-def longer(part: str) -> float:
-    """Returns the gain of RNNsearch-16 with four times as many updates, on a part of table 1."""
-    return in_table("rnnsearch-16-longer", part) - in_table("rnnsearch-16", part)
 
 
 def quarter(found: Result) -> float:
@@ -379,8 +372,6 @@ def page() -> str:
         "quarter": lambda name: f"{quarter(run(f'{name}-1')):.1f}",
         "bin": lambda *words: f"{bin_of(*words):.1f}",
         "in_table": lambda *words: f"{in_table(*words):.1f}",
-        "perplexities": lambda name, part: listed([one["table"][part]["perplexity"] for one in runs_of(name)]),
-        "longer": lambda part: f"{longer(part):+.1f}",
         "length": lambda *words: f"{fmean(by_length(*words)):.1f}",
         "length_gain": lambda group, before, after, label: (
             f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
