@@ -69,7 +69,7 @@ class TrainConfig:
     """Number of most probable segmentations that subword regularisation draws from."""
     augmentation: float = 0.0
     """Share of the training pairs that are varied in each epoch, 0 to 1: lower case, no final punctuation, no accents,
-    no inverted marks, typographic quotes, invented names. Above 0, subword vocabularies have placeholders for names,
+    no inverted marks, typographic quotes, other names. Above 0, subword vocabularies have placeholders for names,
     numbers and addresses that are copied. Pairs of a prepared corpus are not varied."""
     guided_weight: float = 1.0
     """Weight of the guided alignment loss. Used only if the training pairs have word alignments."""

@@ -22,7 +22,7 @@ class Augmentation:
 
     The changes are drawn independently, each with probability 1/2:
 
-        lower case                 source only. Without it, names that are the same on both sides become invented names
+        lower case                 source only. Without it, names that are the same on both sides become other names
         no accents                 source only; in Latin, Greek and Cyrillic script
         no inverted marks          source only
         typographic quotes         source only; “a” instead of "a", and ’ instead of '
@@ -30,7 +30,7 @@ class Augmentation:
 
     Args:
         share: Share of the pairs to vary, 0 to 1.
-        pairs: The training set. Invented names are composed of its names.
+        pairs: The training set. Other names are composed of its names.
     """
 
     def __init__(self, share: float, pairs: Sequence[Pair]):
@@ -54,18 +54,22 @@ class Augmentation:
         if lower:
             source = source.lower().replace("i\u0307", "i")  # of İ
         else:
-            for name in sorted(_common_words(Pair(source, target)) & self._known_names):
-                pattern, invented = re.compile(rf"\b{name}\b"), self._invented(random)
-                source, target = pattern.sub(invented, source), pattern.sub(invented, target)
+            common = sorted(_common_words(Pair(source, target)) & self._known_names)
+            names = {name: self._varied_name(name, random) for name in common}
+            source, target = (_WORD.sub(lambda word: names.get(word[0], word[0]), side) for side in (source, target))
         varied = Pair(source.strip(), target.strip())
         return varied if varied != pair and all(map(_WORD.search, varied)) else None
 
-    def _invented(self, random: np.random.Generator) -> str:
-        """Returns the first half of a name and the second half of another one; in a third of the cases, two of them."""
-        count = 2 if random.random() < 1 / 3 else 1
-        halves = [self.names[i] for i in random.integers(len(self.names), size=2 * count)]
-        pairs = zip(halves[::2], halves[1::2], strict=True)
-        return " ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :] for first, second in pairs)
+    def _varied_name(self, name: str, random: np.random.Generator) -> str:
+        """Returns an invented name or, three times as often, a full name that begins with ``name`` or an invented name.
+
+        An invented name is the first half of a name and the second half of another one.
+        """
+        drawn = [self.names[i] for i in random.integers(len(self.names), size=5)]
+        known = drawn.pop()
+        halves = zip(drawn[::2], drawn[1::2], strict=True)
+        first, last = (one[: (len(one) + 1) // 2] + other[len(other) // 2 :] for one, other in halves)
+        return (first, f"{first} {last}", f"{name} {last}", f"{name} {known}")[random.integers(4)]
 
 
 def _composed(pair: Pair) -> Pair:

@@ -10,6 +10,7 @@ depends on the bucket.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,17 +71,24 @@ def iterate_pools(
 ) -> Iterator[tuple[Position, Item]]:
     """Yields the items of pools with their positions. Epochs follow each other without end.
 
+    A thread computes one pool ahead.
+
     Args:
         pools: Function that yields the pools of an epoch. Arguments: number of the epoch, number of the first pool.
         position: Position of the first item.
     """
-    epoch, first_pool, first_batch = position
-    while True:
-        for number, pool in enumerate(pools(epoch, first_pool), first_pool):
-            for batch in range(first_batch, len(pool)):
-                yield Position(epoch, number, batch), pool[batch]
-            first_batch = 0
-        epoch, first_pool, first_batch = epoch + 1, 0, 0
+
+    def numbered() -> Iterator[tuple[int, int, Sequence[Item]]]:
+        for epoch in itertools.count(position.epoch):
+            begin = position.pool if epoch == position.epoch else 0
+            for number, pool in enumerate(pools(epoch, begin), begin):
+                yield epoch, number, pool
+
+    first = position.batch
+    for epoch, number, pool in prefetched(numbered(), ahead=1):
+        for batch in range(first, len(pool)):
+            yield Position(epoch, number, batch), pool[batch]
+        first = 0
 
 
 def prefetched(items: Iterator[Item], ahead: int = 8) -> Iterator[Item]:
@@ -215,9 +223,14 @@ class Batches:
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[list[np.ndarray]]:
         """Yields the pools of an epoch in order, from pool ``begin``. A pool is a list with the rows of each batch."""
+        for number, rows in enumerate(self.rows_of_pools(epoch, begin), begin):
+            yield self.shuffled(rows, epoch, number)
+
+    def rows_of_pools(self, epoch: int, begin: int) -> Iterator[np.ndarray]:
+        """Yields the rows of each pool of an epoch, from pool ``begin``."""
         rows = np.random.default_rng([self.seed, epoch]).permutation(len(self.source))
         for number in range(begin, -(-len(rows) // self.pool_size)):
-            yield self.shuffled(rows[number * self.pool_size :][: self.pool_size], epoch, number)
+            yield rows[number * self.pool_size :][: self.pool_size]
 
     def shuffled(self, pool: np.ndarray, epoch: int, number: int) -> list[np.ndarray]:
         """Returns the rows of each batch of pool ``number``, in random order."""

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import PAD
-from nmt_keras.corpus.alignments import Link, alignment_of, token_links, words_of_tokens
+from nmt_keras.corpus.alignments import Link, token_links, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
-from nmt_keras.corpus.batches import Batch, Batches, Position, iterate_pools, prefetched
+from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_pools, prefetched
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.text import Codec, SubwordTokenizer, Tokens
+from nmt_keras.text.normalisation import in_blocks
 
 TEXT = tf.TensorSpec([None], tf.string)
 
@@ -40,8 +40,8 @@ class Segmenter:
 class SampledBatches:
     """Batches with new variations and segmentations in every epoch: a pure function of (seed, epoch, pair).
 
-    The pairs as written, in their most probable segmentations, determine the order and the buckets. If a drawn pair is
-    too long for its bucket, the batch contains the pair as written.
+    A pool is drawn as a whole and then cut into batches by the lengths of its drawn pairs. If a drawn pair is longer
+    than the last bucket, the pool contains the pair as written.
 
     Args:
         batches: Batches of the pairs as written.
@@ -73,40 +73,55 @@ class SampledBatches:
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. A thread draws ahead."""
-        places = iterate_pools(self.batches.pools, position)
-        return prefetched((place, self._drawn(place.epoch, rows)) for place, rows in places)
+        places = iterate_pools(self._cut_pools, position)
+        return prefetched((place, pool.batch(rows)) for place, (pool, rows) in places)
 
-    def _drawn(self, epoch: int, rows: np.ndarray) -> Batch:
-        batch = self.batches.batch(rows)
-        randoms = [np.random.default_rng([self.batches.seed, epoch, 3, int(row)]) for row in rows]
+    def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
+        """Yields the batches of each pool of an epoch: the drawn pool, and the indices of the batch's rows in it."""
+        for number, rows in enumerate(self.batches.rows_of_pools(epoch, begin), begin):
+            pool = self._drawn(epoch, rows)
+            yield [(pool, part) for part in pool.shuffled(np.arange(len(rows)), epoch, number)]
+
+    def _drawn(self, epoch: int, rows: np.ndarray) -> Batches:
+        """Returns the pairs of a pool as they are drawn."""
+        batches = self.batches
+        randoms = [np.random.default_rng([batches.seed, epoch, 3, int(row)]) for row in rows]
         drawn = [self.augmentation.draw(self.pairs[row], random) for row, random in zip(rows, randoms, strict=True)]
-        is_segmented = any(self.segmenters)
-        places = [place for place, pair in enumerate(drawn) if pair is not None or is_segmented]
-        if not places:
-            return batch
-        chosen = [drawn[place] or self.pairs[rows[place]] for place in places]
-        texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
-        tokens = self._encode(*texts)
-        truncated = (tokens[0].truncated | tokens[1].truncated).numpy()
-        encoded: list[list[Sequence[int]]] = [_rows(side) for side in tokens]
-        if is_segmented:
-            for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
-                if segmenter is not None:
-                    lines = [line.decode() for line in marked.numpy().tolist()]
-                    encoded[side] = [segmenter.draw(line, randoms[i]) for line, i in zip(lines, places, strict=True)]
-        words = list(zip(*map(words_of, tokens), strict=True)) if self.links is not None else []
-        for number, (place, cut, *ids) in enumerate(zip(places, truncated, *encoded, strict=True)):
-            arrays = batch.source, batch.target
-            if not cut and all(len(row) <= array.shape[1] for array, row in zip(arrays, ids, strict=True)):
-                for array, row in zip(arrays, ids, strict=True):
-                    array[place] = PAD
-                    array[place, : len(row)] = row
-                if self.links is not None and batch.alignment is not None:
-                    row = rows[place]
-                    links = self.links[row] if _word_counts(chosen[number]) == _word_counts(self.pairs[row]) else ()
-                    shape = 1, *batch.alignment.shape[1:]
-                    batch.alignment[place] = alignment_of([token_links(links, *words[number])], *shape)[0]
-        return batch
+        sides = [[side[row] for row in rows] for side in (batches.source, batches.target)]
+        links = None if batches.links is None else [batches.links[row] for row in rows]
+        places = [place for place, pair in enumerate(drawn) if pair is not None or any(self.segmenters)]
+        for block in in_blocks(places):
+            written = [self.pairs[rows[place]] for place in block]
+            chosen = [drawn[place] or pair for place, pair in zip(block, written, strict=True)]
+            texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
+            tokens = self._encode(*texts)
+            ids = [_rows(side) for side in tokens]
+            if any(self.segmenters):
+                for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
+                    if segmenter is not None:
+                        lines = [line.decode() for line in marked.numpy().tolist()]
+                        ids[side] = [segmenter.draw(line, randoms[i]) for line, i in zip(lines, block, strict=True)]
+            fits = ~(tokens[0].truncated | tokens[1].truncated).numpy()
+            for side, limit in zip(ids, self.buckets[-1], strict=True):
+                fits &= [len(row) <= limit for row in side]
+            words = list(zip(*map(words_of, tokens), strict=True)) if self.links is not None else []
+            for number in np.flatnonzero(fits):
+                place = block[number]
+                for side, found in zip(sides, ids, strict=True):
+                    side[place] = found[number]
+                if self.links is not None and links is not None:
+                    keeps_words = _word_counts(chosen[number]) == _word_counts(written[number])
+                    links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words[number])
+        source, target = (TokenLists(np.concatenate(side), np.array(list(map(len, side)))) for side in sides)
+        return Batches(
+            source,
+            target,
+            batch_size=batches.rows,
+            buckets=batches.buckets,
+            pool_size=batches.pool_size,
+            seed=batches.seed,
+            links=links,
+        )
 
 
 def words_of(tokens: Tokens) -> Iterator[list[int]]:
@@ -120,4 +135,4 @@ def _word_counts(pair: Pair) -> list[int]:
 
 
 def _rows(tokens: Tokens) -> list[Sequence[int]]:
-    return [row[:length].tolist() for row, length in zip(tokens.ids.numpy(), tokens.lengths.numpy(), strict=True)]
+    return [row[:length] for row, length in zip(tokens.ids.numpy(), tokens.lengths.numpy(), strict=True)]

@@ -58,13 +58,23 @@ def test_signs_and_marks_that_belong_to_words_are_kept(sentence):
         assert all(source.count(character) == sentence.count(character) for character in kept)
 
 
-def test_names_of_both_sides_become_the_same_invented_name():
+def test_names_of_both_sides_become_the_same_name():
     changed = [pair for pair in drawn(PAIRS[1]) if "Tom" not in pair.source and "tom" not in pair.source]
     assert len({pair.source for pair in changed}) > 5
     for source, target in changed:
         name = source.split()[2]
         assert name[0].isupper()
         assert target.split()[2] == name
+
+
+def test_most_names_become_full_names_and_some_keep_the_known_first_name():
+    casa = Pair("La casa de Tom es roja.", "Tom's house is red.")
+    varied = [pair for pair in drawn(casa) if "tom" not in pair.source]
+    names = [pair.target.partition("'s")[0] for pair in varied]
+    assert all(f"La casa de {name} es roja" in pair.source for name, pair in zip(names, varied, strict=True))
+    full = [name.split() for name in names if " " in name]
+    assert 0.5 < len(full) / len([name for name in names if name != "Tom"]) < 0.95
+    assert {"Alice", "Boston"} & {last for first, last in full if first == "Tom"}
 
 
 def test_a_share_of_the_pairs_is_varied_and_none_becomes_blank():
@@ -111,6 +121,22 @@ def test_variations_are_a_pure_function_of_seed_epoch_and_pair():
     assert rows(1, 1, skipped=2) == rows(1, 1)[2:]
     written = [batch.source.tolist() for _, batch in islice(batches_of(0.0).iterate(Position(1, 0, 0)), 4)]
     assert [source for source, _ in rows(1, 1)] != written
+
+
+def test_a_variation_longer_than_its_pair_is_trained_on_in_a_longer_bucket():
+    class FullName:
+        def draw(self, pair, random):
+            return Pair("a b c d", "a b c d e") if pair == short else None
+
+    short, long = Pair("a b", "a b"), Pair("b c d e a", "b c d e a")
+    words = fit_tokenizer(TokenizerConfig("word", 50), ["a b c d e"])
+    codec, pairs = Codec(words, words), [short] * 2 + [long] * 2
+    source, target, _ = encode_pairs(codec, pairs)
+    batches = Batches(source, target, batch_size=2, buckets=[Bucket(3, 3), Bucket(6, 6)], pool_size=4, seed=1)
+    sampled = SampledBatches(batches, pairs, codec, FullName())
+    found = [batch for _, batch in islice(sampled.iterate(Position(0, 0, 0)), 2)]
+    assert sorted(len(row[row > 0]) for batch in found for row in batch.source) == [5, 5, 6, 6]
+    assert {batch.target.shape for batch in found} == {(2, 6)}
 
 
 def test_a_variation_beyond_the_length_limit_is_not_trained_on():
