@@ -70,10 +70,10 @@ def test_200_pairs_are_translated_well_and_one_sentence_as_in_the_readme():
     assert bleu_of([translation.text for translation in translations]) > 50.0
     beam, greedy = translator.searches
     for search, text, log_prob in (  # quoted in notebook 0
-        (greedy, "He is young and intronderate.", -9.68),
-        (beam, "He is young and immature.", -3.15),
+        (greedy, "Reposen it.", -5.23),
+        (beam, "Repeat it.", -3.49),
     ):
-        (found,) = translator.with_search(search).translate(["Él es joven e inmaduro."])
+        (found,) = translator.with_search(search).translate(["Repítelo."])
         assert (found.text, found.log_prob) == (text, pytest.approx(log_prob, abs=5e-3))
 
 
