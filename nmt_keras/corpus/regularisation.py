@@ -95,20 +95,15 @@ class SampledBatches:
             chosen = [drawn[place] or pair for place, pair in zip(block, written, strict=True)]
             texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
             tokens = self._encode(*texts)
-            ids = [_rows(side) for side in tokens]
-            if any(self.segmenters):
-                for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
-                    if segmenter is not None:
-                        lines = [line.decode() for line in marked.numpy().tolist()]
-                        ids[side] = [segmenter.draw(line, randoms[i]) for line, i in zip(lines, block, strict=True)]
+            ids = self._segmented(texts, tokens, [randoms[place] for place in block])
             fits = ~(tokens[0].truncated | tokens[1].truncated).numpy()
             for side, limit in zip(ids, self.buckets[-1], strict=True):
                 fits &= [len(row) <= limit for row in side]
             words = list(zip(*map(words_of, tokens), strict=True)) if self.links is not None else []
-            for number in np.flatnonzero(fits):
+            for number in np.flatnonzero(fits).tolist():
                 place = block[number]
-                for side, found in zip(sides, ids, strict=True):
-                    side[place] = found[number]
+                for drawn_side, side in zip(sides, ids, strict=True):
+                    drawn_side[place] = np.asarray(side[number])
                 if self.links is not None and links is not None:
                     keeps_words = _word_counts(chosen[number]) == _word_counts(written[number])
                     links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words[number])
@@ -122,6 +117,18 @@ class SampledBatches:
             seed=batches.seed,
             links=links,
         )
+
+    def _segmented(
+        self, texts: Sequence[tf.Tensor], tokens: Sequence[Tokens], randoms: Sequence[np.random.Generator]
+    ) -> list[list[Sequence[int]]]:
+        """Returns the ids of the two sides: drawn segmentations, or those of ``tokens`` without a segmenter."""
+        ids = [_rows(side) for side in tokens]
+        if any(self.segmenters):
+            for number, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
+                if segmenter is not None:
+                    lines = [line.decode() for line in marked.numpy().tolist()]
+                    ids[number] = [segmenter.draw(line, random) for line, random in zip(lines, randoms, strict=True)]
+        return ids
 
 
 def words_of(tokens: Tokens) -> Iterator[list[int]]:
