@@ -293,3 +293,20 @@ class Batches:
 
     def _bucket(self, rows: np.ndarray) -> Bucket:
         return self.buckets[self.bucket_of[rows].max()]
+
+
+def iterate_batches(
+    pools: Callable[[int, int], Iterator[Batches]], position: Position
+) -> Iterator[tuple[Position, Batch]]:
+    """Yields the batches of pools with their positions; see ``BatchSource``. A thread computes a few batches ahead.
+
+    Args:
+        pools: Function that yields the pools of an epoch. Arguments: number of the epoch, number of the first pool.
+        position: Position of the first batch.
+    """
+
+    def cut(epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
+        for number, pool in enumerate(pools(epoch, begin), begin):
+            yield [(pool, rows) for rows in pool.shuffled(np.arange(len(pool.source)), epoch, number)]
+
+    return prefetched((place, pool.batch(rows)) for place, (pool, rows) in iterate_pools(cut, position))

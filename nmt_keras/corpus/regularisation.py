@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from nmt_keras.corpus.alignments import Link, token_links, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
-from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_pools, prefetched
+from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_batches
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.text import Codec, SubwordTokenizer, Tokens
 from nmt_keras.text.normalisation import in_blocks
@@ -73,14 +73,10 @@ class SampledBatches:
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. A thread draws ahead."""
-        places = iterate_pools(self._cut_pools, position)
-        return prefetched((place, pool.batch(rows)) for place, (pool, rows) in places)
+        return iterate_batches(self._pools, position)
 
-    def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
-        """Yields the batches of each pool of an epoch: the drawn pool, and the indices of the batch's rows in it."""
-        for number, rows in enumerate(self.batches.rows_of_pools(epoch, begin), begin):
-            pool = self._drawn(epoch, rows)
-            yield [(pool, part) for part in pool.shuffled(np.arange(len(rows)), epoch, number)]
+    def _pools(self, epoch: int, begin: int) -> Iterator[Batches]:
+        return (self._drawn(epoch, rows) for rows in self.batches.rows_of_pools(epoch, begin))
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batches:
         """Returns the pairs of a pool as they are drawn."""

@@ -34,8 +34,7 @@ from nmt_keras.corpus.batches import (
     Position,
     TokenLists,
     choose_buckets,
-    iterate_pools,
-    prefetched,
+    iterate_batches,
     rows_by_bucket,
 )
 from nmt_keras.corpus.filtering import Rejection
@@ -353,17 +352,9 @@ class ShardedBatches:
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. A thread reads a few batches ahead."""
-        places = iterate_pools(self._cut_pools, position)
-        return prefetched((place, pool.batch(rows)) for place, (pool, rows) in places)
-
-    def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
-        """Yields the batches of each pool of an epoch, from pool number ``begin``.
-
-        A batch is given as the ``Batches`` of its pool, and the indices of its rows in the pool.
-        """
-        for number, sides in enumerate(self.pools(epoch, begin), begin):
-            pool = self._batches(*sides)
-            yield [(pool, rows) for rows in pool.shuffled(np.arange(len(pool.source)), epoch, number)]
+        return iterate_batches(
+            lambda epoch, begin: (self._batches(*sides) for sides in self.pools(epoch, begin)), position
+        )
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[tuple[TokenLists, TokenLists]]:
         """Yields the two sides of each pool of an epoch, from pool number ``begin``."""
