@@ -30,7 +30,8 @@ class TrainConfig:
     """Maximum number of tokens per side, including END. Longer pairs are skipped and counted. If
     ``TokenizerConfig.max_tokens`` is smaller, that limit applies."""
     pool_size: int = 16384
-    """Number of pairs that are shuffled, sorted by length and cut into batches together."""
+    """Number of pairs that are shuffled, varied, sorted by length and cut into batches together. Training waits for the
+    first pool, and a stop waits for the next one."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
     """Optimizer: Adam, AdamW, Adadelta or plain SGD."""
     learning_rate: float = 2e-3

@@ -63,7 +63,7 @@ class BatchSource(Protocol):
         """Returns a batch of masked rows."""
 
     def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
-        """Returns the number of batches of each bucket in an epoch."""
+        """Returns the number of batches of each bucket in an epoch. This may be an estimate."""
 
 
 def iterate_pools(
@@ -84,11 +84,9 @@ def iterate_pools(
             for number, pool in enumerate(pools(epoch, begin), begin):
                 yield epoch, number, pool
 
-    first = position.batch
     for epoch, number, pool in prefetched(numbered(), ahead=1):
-        for batch in range(first, len(pool)):
+        for batch in range(position.batch if (epoch, number) == position[:2] else 0, len(pool)):
             yield Position(epoch, number, batch), pool[batch]
-        first = 0
 
 
 def prefetched(items: Iterator[Item], ahead: int = 8) -> Iterator[Item]:
@@ -254,7 +252,7 @@ class Batches:
         return cuts + [pool[begin:]] * (begin < len(pool))
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields each batch with its position, starting at ``position``. Epochs follow each other without end."""
+        """Yields each batch with its position; see ``BatchSource``. A thread shuffles the next pool."""
         return ((place, self.batch(rows)) for place, rows in iterate_pools(self.pools, position))
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
@@ -298,7 +296,7 @@ class Batches:
 def iterate_batches(
     pools: Callable[[int, int], Iterator[Batches]], position: Position
 ) -> Iterator[tuple[Position, Batch]]:
-    """Yields the batches of pools with their positions; see ``BatchSource``. A thread computes a few batches ahead.
+    """Yields the batches of pools with their positions; see ``BatchSource``. Threads compute ahead.
 
     Args:
         pools: Function that yields the pools of an epoch. Arguments: number of the epoch, number of the first pool.

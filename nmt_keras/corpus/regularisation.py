@@ -1,6 +1,7 @@
 """Batches that differ in every epoch: variations of sentences, and subword regularisation (Kudo 2018)."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +14,7 @@ from nmt_keras.text import Codec, SubwordTokenizer, Tokens
 from nmt_keras.text.normalisation import in_blocks
 
 TEXT = tf.TensorSpec([None], tf.string)
+PAIRS_AT_ONCE = 4096
 
 
 class Segmenter:
@@ -41,7 +43,8 @@ class SampledBatches:
     """Batches with new variations and segmentations in every epoch: a pure function of (seed, epoch, pair).
 
     A pool is drawn as a whole and then cut into batches by the lengths of its drawn pairs. If a drawn pair is longer
-    than the last bucket, the pool contains the pair as written.
+    than the last bucket, the pool contains the pair as written. The number of batches is that of the pairs as written,
+    an estimate if the number of rows depends on the bucket.
 
     Args:
         batches: Batches of the pairs as written.
@@ -72,7 +75,7 @@ class SampledBatches:
         return len(self.batches)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields each batch with its position; see ``BatchSource``. A thread draws ahead."""
+        """Yields each batch with its position; see ``BatchSource``. Threads draw ahead."""
         return iterate_batches(self._pools, position)
 
     def _pools(self, epoch: int, begin: int) -> Iterator[Batches]:
@@ -80,39 +83,44 @@ class SampledBatches:
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batches:
         """Returns the pairs of a pool as they are drawn."""
-        batches = self.batches
-        randoms = [np.random.default_rng([batches.seed, epoch, 3, int(row)]) for row in rows]
-        drawn = [self.augmentation.draw(self.pairs[row], random) for row, random in zip(rows, randoms, strict=True)]
-        sides = [[side[row] for row in rows] for side in (batches.source, batches.target)]
-        links = None if batches.links is None else [batches.links[row] for row in rows]
-        places = [place for place, pair in enumerate(drawn) if pair is not None or any(self.segmenters)]
-        for block in in_blocks(places):
-            written = [self.pairs[rows[place]] for place in block]
-            chosen = [drawn[place] or pair for place, pair in zip(block, written, strict=True)]
+        blocks = [self._draw(epoch, block) for block in in_blocks(rows.tolist(), PAIRS_AT_ONCE)]
+        sources, targets, links = zip(*blocks, strict=True)
+        return Batches(
+            TokenLists.joined(sources),
+            TokenLists.joined(targets),
+            batch_size=self.batches.rows,
+            buckets=self.buckets,
+            pool_size=self.batches.pool_size,
+            seed=self.batches.seed,
+            links=None if self.links is None else list(chain(*links)),
+        )
+
+    def _draw(self, epoch: int, rows: Sequence[int]) -> tuple[TokenLists, TokenLists, list[np.ndarray]]:
+        """Returns the sides and the links of the pairs ``rows``, some of them varied or in other segmentations."""
+        written = [self.pairs[row] for row in rows]
+        randoms = [np.random.default_rng([self.batches.seed, epoch, 3, row]) for row in rows]
+        varied = list(map(self.augmentation.draw, written, randoms))
+        sides = [[side[row] for row in rows] for side in (self.batches.source, self.batches.target)]
+        links = [] if self.batches.links is None else [self.batches.links[row] for row in rows]
+        places = [place for place, pair in enumerate(varied) if pair is not None or any(self.segmenters)]
+        if places:
+            chosen = [varied[place] or written[place] for place in places]
             texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
             tokens = self._encode(*texts)
-            ids = self._segmented(texts, tokens, [randoms[place] for place in block])
+            ids = self._segmented(texts, tokens, [randoms[place] for place in places])
             fits = ~(tokens[0].truncated | tokens[1].truncated).numpy()
             for side, limit in zip(ids, self.buckets[-1], strict=True):
                 fits &= [len(row) <= limit for row in side]
             words = list(zip(*map(words_of, tokens), strict=True)) if self.links is not None else []
             for number in np.flatnonzero(fits).tolist():
-                place = block[number]
-                for drawn_side, side in zip(sides, ids, strict=True):
-                    drawn_side[place] = np.asarray(side[number])
-                if self.links is not None and links is not None:
-                    keeps_words = _word_counts(chosen[number]) == _word_counts(written[number])
+                place = places[number]
+                for drawn, side in zip(sides, ids, strict=True):
+                    drawn[place] = np.asarray(side[number])
+                if self.links is not None:
+                    keeps_words = _word_counts(chosen[number]) == _word_counts(written[place])
                     links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words[number])
         source, target = (TokenLists(np.concatenate(side), np.array(list(map(len, side)))) for side in sides)
-        return Batches(
-            source,
-            target,
-            batch_size=batches.rows,
-            buckets=batches.buckets,
-            pool_size=batches.pool_size,
-            seed=batches.seed,
-            links=links,
-        )
+        return source, target, links
 
     def _segmented(
         self, texts: Sequence[tf.Tensor], tokens: Sequence[Tokens], randoms: Sequence[np.random.Generator]
@@ -120,10 +128,10 @@ class SampledBatches:
         """Returns the ids of the two sides: drawn segmentations, or those of ``tokens`` without a segmenter."""
         ids = [_rows(side) for side in tokens]
         if any(self.segmenters):
-            for number, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
+            for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
                 if segmenter is not None:
                     lines = [line.decode() for line in marked.numpy().tolist()]
-                    ids[number] = [segmenter.draw(line, random) for line, random in zip(lines, randoms, strict=True)]
+                    ids[side] = [segmenter.draw(line, random) for line, random in zip(lines, randoms, strict=True)]
         return ids
 
 

@@ -296,7 +296,7 @@ class PreparedCorpus:
 
 
 class ShardedBatches:
-    """Batches of a prepared corpus. Memory holds a shard, a pool and a few batches.
+    """Batches of a prepared corpus. Memory holds a shard, two pools and a few batches.
 
     An epoch permutes the shards and the pairs of each shard. This sequence of pairs is divided into pools, which are
     sorted and cut as in ``Batches``. The order is a pure function of (seed, epoch). To resume at a pool, the shards
@@ -351,7 +351,7 @@ class ShardedBatches:
         return self._batches(end, end).masked(bucket)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields each batch with its position; see ``BatchSource``. A thread reads a few batches ahead."""
+        """Yields each batch with its position; see ``BatchSource``. Threads read ahead."""
         return iterate_batches(
             lambda epoch, begin: (self._batches(*sides) for sides in self.pools(epoch, begin)), position
         )

@@ -90,7 +90,9 @@ def _training(corpus: Mapping[str, Any] | None, licence: str | None, command: st
         table(("set", "pairs", "sha256"), rows),
     ]
     if command is not None:
-        facts.append("Command of the recipe, without corpus options, such as `--alignments`, and `--init-from`:")
+        facts.append(
+            "Command of the recipe, without `--init-from`, `--more-minutes` and corpus options such as `--alignments`:"
+        )
         facts.append(f"    {command}")
     return "\n\n".join(["## Training", *facts])
 

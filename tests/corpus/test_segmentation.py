@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_keras.config import END, Recipe, TokenizerConfig, TrainConfig
-from nmt_keras.corpus import Pair
+from nmt_keras.corpus import Pair, regularisation
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Position, choose_buckets
 from nmt_keras.corpus.encoding import encode_pairs
@@ -26,13 +26,15 @@ def text(pairs):
     return fit_tokenizer(TokenizerConfig("subword", 380), [pair.source for pair in pairs])
 
 
-def batches_of(text, lines, alpha=0.2):
+def batches_of(text, lines, alpha=0.2, share=0.0, rows=(8, 8), pool_size=100):
     pairs = [Pair(line, line) for line in lines]
     ids, _, _ = encode_pairs(Codec(text, text), pairs)
     buckets = choose_buckets(ids.lengths + 3, ids.lengths + 3, 2)
-    batches = Batches(ids, ids, batch_size=8, buckets=buckets, pool_size=100, seed=1)
+    batches = Batches(
+        ids, ids, batch_size=dict(zip(buckets, rows, strict=True)), buckets=buckets, pool_size=pool_size, seed=1
+    )
     segmenters = Segmenter(text, alpha, 16), None
-    return SampledBatches(batches, pairs, Codec(text, text), Augmentation(0.0, pairs), segmenters)
+    return SampledBatches(batches, pairs, Codec(text, text), Augmentation(share, pairs), segmenters)
 
 
 def test_the_best_segmentation_is_the_text_s_and_each_spells_the_sentence(text, lines):
@@ -74,13 +76,18 @@ def test_every_epoch_cuts_the_same_sentences_into_other_pieces_on_the_side_that_
             assert row[: row.index(END) + 1] == text.encode(text.decode(tf.constant([row]))).ids.numpy()[0].tolist()
 
 
-def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines):
-    whole = list(islice(batches_of(text, lines).iterate(Position(1, 0, 0)), 7))
-    for (place, batch), (wanted_place, wanted) in zip(
-        islice(batches_of(text, lines).iterate(whole[3][0]), 4), whole[3:], strict=True
-    ):
+@pytest.mark.parametrize("rows", [(8, 8), (8, 4)])
+def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines, rows, monkeypatch):
+    batches = batches_of(text, lines, share=0.5, rows=rows, pool_size=16)
+    whole = list(islice(batches.iterate(Position(1, 0, 0)), 2 * len(batches)))
+    assert len({place.pool for place, _ in whole}) > 2
+    monkeypatch.setattr(regularisation, "PAIRS_AT_ONCE", 7)
+    rows_of = {bucket.target: size for bucket, size in batches.batches.rows.items()}
+    for wanted_place, wanted in whole:
+        place, batch = next(batches.iterate(wanted_place))
         assert place == wanted_place
         np.testing.assert_array_equal(batch.source, wanted.source)
+        assert batch.target.shape[0] == rows_of[batch.target.shape[1]]
 
 
 def test_words_are_not_cut():
