@@ -123,7 +123,9 @@ def shown(
         for run in runs
     ]
     options = ", ".join(f"`--{name} {value}`" for name, value in plan.items())
-    return table, f"{' '.join(trained)} `{RECIPE}` with {options}."
+    more = round(runs[0]["training_minutes"]) - plan["minutes"]
+    then = f", then `--more-minutes {more}`" if more > 0 else ""
+    return table, f"{' '.join(trained)} `{RECIPE}` with {options}{then}."
 
 
 def log_of(run: Path) -> Path:
@@ -187,14 +189,16 @@ def result_of(run: Path) -> dict[str, Any]:
     """Returns the results of a finished run, from its directory and from the output of training."""
     said = log_of(run).read_text(encoding="utf-8")
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
-    updates, batches = max(row["step"] for row in rows), int(re.findall(r"epochs of (\d+) batches", said)[-1])
+    # the last ones are those of the whole run, if it was resumed or continued
+    minutes = re.findall(r"trained for ([\d.]+) minutes", said)[-1]
+    compilation, batches = re.findall(r"([\d.]+) of them for compilation, in epochs of (\d+) batches", said)[-1]
+    updates = max(row["step"] for row in rows)
     return {
         "seed": seed_of(run),
         "updates": updates,
-        "epochs": round(updates / batches, 2),
+        "epochs": round(updates / int(batches), 2),
         "target_tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
-        "compile_s": round(sum(map(float, re.findall(r"compiled batches of .*? in ([\d.]+) s", said))), 1),
+        "compile_s": round(60 * float(compilation)),
         "training_minutes": float(minutes),
         "bleu": bleu([run]),
     }
