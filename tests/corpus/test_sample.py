@@ -1,12 +1,11 @@
-"""The sample corpus: its fixed content, its fixed split, and the properties that training on it relies on."""
+"""The sample corpus: its fixed content and its fixed split."""
 
-import re
 from hashlib import sha256
 
 import pytest
 
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.corpus.split import group_names, part_sha256, split_pairs
+from nmt_keras.corpus.split import part_sha256, split_pairs
 
 PAIRS = sample_pairs()
 PARTS = split_pairs(PAIRS, key_side="target")
@@ -27,16 +26,3 @@ def test_the_corpus_and_its_order_are_the_published_ones():
 )
 def test_the_benchmark_split_of_the_corpus_is_fixed(part, size, digest):
     assert (len(PARTS[part]), part_sha256(PARTS[part], key_side="target")) == (size, digest)
-
-
-def test_no_two_pairs_share_a_sentence():
-    assert len(set(group_names(PAIRS, key_side="target"))) == len(PAIRS)
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_training_shows_every_token_of_the_test_sentences(side):
-    train, test = (
-        {token for pair in PARTS[part] for token in re.findall(r"[\w']+|[^\w\s]", getattr(pair, side))}
-        for part in ("train", "test")
-    )
-    assert not test - train

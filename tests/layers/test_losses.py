@@ -16,15 +16,6 @@ def logits_of(*probabilities):
     return tf.math.log(tf.constant([probabilities]))
 
 
-def test_the_loss_is_minus_the_log_of_the_label_s_probability():
-    logits = logits_of([0.5, 0.25, 0.25], [0.125, 0.125, 0.75])
-    loss = masked_cross_entropy(logits, tf.constant([[0, 1]]), tf.constant([[True, True]]))
-    assert float(loss.total) == pytest.approx(math.log(2) + math.log(8))
-    assert float(loss.cross_entropy) == pytest.approx(math.log(2) + math.log(8))
-    assert float(loss.correct) == 1.0
-    assert float(loss.tokens) == 2.0
-
-
 def test_smoothing_gives_each_word_its_share():
     logits = logits_of([0.5, 0.25, 0.125, 0.125])
     loss = masked_cross_entropy(logits, tf.constant([[0]]), tf.constant([[True]]), smoothing=0.4)

@@ -87,18 +87,6 @@ SOURCES = [[4, 5, 6, 7, END], [END], [8, 9, END]]
 # The loop
 
 
-def test_places_without_a_hypothesis_come_last():
-    # with UNK forbidden, END and one word are left: END, 4 END, 4 4 are the only hypotheses of at most two tokens
-    state, memory = no_time(16), tf.constant(tables(16, 7, words=5, seed=3, end=2.0))
-    found = beam_search(
-        wander, state, inputs(memory, [2] * 16), beam_size=4, n_best=4, constraints=Constraints(unk_allowed=False)
-    )
-    for ids in found.ids.numpy().tolist():
-        assert {tuple(each) for each in ids[:3]} == {(END, PAD), (4, END), (4, 4)}
-    assert (found.lengths.numpy()[:, 3] == 0).all()
-    assert (found.log_probs.numpy()[:, 3] == -math.inf).all()
-
-
 def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
     found = beam_search(spell, no_time(4), inputs(script_of("hello", "hello", "ox", "ox"), [12, 3, 12, 1]))
     assert spelt(found) == ["hello#", "hel", "ox#", "o"]

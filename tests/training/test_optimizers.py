@@ -138,10 +138,6 @@ def test_after_warming_up_the_rate_takes_its_way_to_the_last_step(decay, quarter
     assert rates == pytest.approx([quarter, half, end])
 
 
-def test_without_a_warm_up_the_first_step_has_the_peak():
-    assert learning_rate(config(warmup_steps=0, decay="cosine"), 0, 100) == 1.0
-
-
 @pytest.mark.parametrize("steps_per_epoch", [1, 7, 340, 36000])
 @pytest.mark.parametrize(("epochs", "after"), [(10, 5), (12, 8)])
 def test_halving_is_luong_s(epochs, after, steps_per_epoch):

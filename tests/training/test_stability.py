@@ -91,10 +91,6 @@ def test_a_loss_scale_halves_at_each_overflow_and_doubles_after_many_finite_upda
     assert int(stability.finite_updates) == 0
 
 
-def test_a_loss_scale_never_falls_below_1():
-    assert scale_after(Stability(scales_loss=True), *[False] * 30) == 1.0
-
-
 def test_only_skipped_updates_at_the_smallest_loss_scale_count_as_a_row(batches):
     updater = Updater(Fragile(), config(precision="mixed_float16"))
     updater.model.factor.assign(math.nan)
