@@ -4,7 +4,8 @@
 - A line ends in LF or CR LF. Other separators, such as U+2028, U+0085 or a CR inside a line, belong to the line. Text
   with CR but without LF is an error.
 - gzip, bzip2, xz and zip are unpacked while they are read. The first bytes determine the format, not the name.
-- In text to be translated, U+FFFD replaces invalid bytes and NUL. Their lines are counted and reported once.
+- In text to be translated, U+FFFD replaces invalid bytes and NUL, and lines are cut after 1 MiB. Changed lines are
+  counted and reported once.
 - An error about a file of another kind names this kind and a command that converts it.
 
     open_text       a file, a pipe or standard input as a stream of bytes
@@ -36,7 +37,7 @@ from typing import Any
 
 STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
-LONGEST_LINE = 1 << 20  # bytes; longer lines are cut to this length, which bounds memory
+LONGEST_LINE = 1 << 20  # bytes; longer lines to be translated are cut to this length, which bounds memory
 LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 INVISIBLE = (
     r"[\x00-\x08\x0E-\x1F\x7F-\x84\x86-\x9F\xAD"
@@ -218,7 +219,7 @@ def _foreign(name: Place, kind: str, command: str) -> ValueError:
     return ValueError(f"{name}: expected text in UTF-8 whose lines end in LF, received {kind}. Convert it: {convert}")
 
 
-def byte_blocks(stream: io.BufferedIOBase, name: Place, longest: int = LONGEST_LINE) -> Iterator[list[bytes]]:
+def byte_blocks(stream: io.BufferedIOBase, name: Place, longest: int = sys.maxsize) -> Iterator[list[bytes]]:
     """Yields the lines of a stream without their ends, in blocks. A block holds the lines that have arrived.
 
     Args:
@@ -247,10 +248,10 @@ def text_blocks(stream: io.BufferedIOBase, name: str, report: Callable[[str], No
 
     Args:
         stream: The stream.
-        name: Its name in errors and in the warning about replaced bytes.
-        report: Receives the warning, after the last line.
+        name: Its name in errors and warnings.
+        report: Receives the warnings about replaced bytes and cut lines, after the last line.
     """
-    yield from _decoded(byte_blocks(stream, name), name, report)
+    yield from _decoded(byte_blocks(stream, name, LONGEST_LINE + 1), name, report)
 
 
 def sentence_blocks(sentences: Sequence[str], report: Callable[[str], None]) -> Iterator[list[str]]:
@@ -265,14 +266,18 @@ def sentence_blocks(sentences: Sequence[str], report: Callable[[str], None]) -> 
 
 def _decoded(blocks: Iterable[list[bytes]], name: str, report: Callable[[str], None]) -> Iterator[list[str]]:
     replaced: list[int] = []
+    long: list[int] = []
     begin = 1
     for lines in blocks:
-        block = [line.decode("utf-8", "replace").replace("\0", "\ufffd") for line in lines]
+        block = [line[:LONGEST_LINE].decode("utf-8", "replace").replace("\0", "\ufffd") for line in lines]
         for number, (text, line) in enumerate(zip(block, lines, strict=True), start=begin):
-            if "\ufffd" in text and text.encode() != line:
+            if len(line) > LONGEST_LINE:
+                long.append(number)
+            elif "\ufffd" in text and text.encode() != line:
                 replaced.append(number)
         begin += len(lines)
         yield block
+    tell_lines(report, f"text beyond {LONGEST_LINE:,} bytes was cut", long, name)
     tell_lines(report, "U+FFFD replaces invalid UTF-8 or NUL", replaced, name)
 
 

@@ -18,6 +18,7 @@ import pytest
 from servers import ROOT
 
 from serve.lines import (
+    LONGEST_LINE,
     one_line,
     read_lines,
     sentence_blocks,
@@ -92,6 +93,12 @@ def test_replaced_bytes_are_reported_once_with_their_number_and_the_first_line()
         ["caf\ufffd", "café", "café"]
     ]
     assert "in 1 line of the arguments; the first is line 1." in given[0]
+
+
+def test_long_lines_are_cut_and_reported():
+    said, longest = [], "a" * LONGEST_LINE
+    assert decoded(f"{longest}\n{longest}ñ\n{longest}\n{longest}b".encode(), said) == [longest] * 4
+    assert said == ["Warning: text beyond 1,048,576 bytes was cut in 2 lines of standard input; the first is line 2."]
 
 
 @pytest.mark.parametrize("text", ["el niño\tthe boy\n", "мама мыла раму\tmum washed it\n", "大学\tuniversity\n"])
