@@ -52,7 +52,7 @@ class RestConnection:
         self._model = model
         self._timeout = timeout
         through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
-        verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
+        verify = True if ca_file is None else _trusting(ca_file)
         self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy, verify=verify)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
@@ -129,6 +129,14 @@ class RestConnection:
         if answer.status in BUSY:
             raise Unavailable(message, _seconds(answer.headers.get("retry-after", "")))
         raise ClientError(message)
+
+
+def _trusting(ca_file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        received = f"{str(ca_file)!r} ({error})"
+        raise ValueError(f"ca_file must be a PEM file of certificates. Received: {received}.") from error
 
 
 def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:

@@ -100,15 +100,18 @@ class Client:
 
     def translate_with_scores(self, texts: Sequence[str], signature: str = "serving_default") -> list[Translation]:
         """Translates ``texts``, each a single sentence. Returns translations with scores."""
-        return self._batched(signature, texts, answers.translations)
+        return self._batched(signature, texts, answers.translations, self._batch_size)
 
     def align(self, texts: Sequence[str]) -> list[Alignment]:
         """Translates ``texts``, each a single sentence. Returns translations with tokens and alignments."""
-        return self._batched("align", texts, answers.alignments)
+        return self._batched("align", texts, answers.alignments, self._batch_size)
 
     def beam(self, texts: Sequence[str]) -> list[Hypotheses]:
-        """Translates ``texts``, each a single sentence. Returns the best hypotheses of beam search."""
-        return self._batched("beam", texts, answers.hypotheses)
+        """Translates ``texts``, each a single sentence. Returns the best hypotheses of beam search.
+
+        A request holds a quarter of ``batch_size``, because each hypothesis has an alignment.
+        """
+        return self._batched("beam", texts, answers.hypotheses, -(-self._batch_size // 4))
 
     def translate_texts(self, texts: Sequence[str]) -> list[TranslatedText]:
         """Splits ``texts`` of any length into sentences and translates them.
@@ -128,13 +131,17 @@ class Client:
         return self._retry.run(lambda: self._connection.predict(signature, inputs))
 
     def _batched(
-        self, signature: str, texts: Sequence[str], read: Callable[[Columns, int], list[Record]]
+        self,
+        signature: str,
+        texts: Sequence[str],
+        read: Callable[[Columns, int], list[Record]],
+        batch_size: int,
     ) -> list[Record]:
         _require_strings(texts)
         records: list[Record] = []
-        for start in range(0, len(texts), self._batch_size):
+        for start in range(0, len(texts), batch_size):
             # A lone surrogate, which Python's strings can hold, becomes a question mark
-            whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + self._batch_size]]
+            whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + batch_size]]
             sent = [sentences.beginning(text, self._max_text_bytes) for text in whole]
             answered = read(self.predict(signature, {"text": sent}), len(sent))
             for text, part, record in zip(whole, sent, answered, strict=True):

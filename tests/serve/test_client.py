@@ -167,6 +167,14 @@ def test_requests_are_batches_in_column_format(model, path):
     ]
 
 
+def test_a_request_of_beam_holds_a_quarter_of_a_batch():
+    seen: list[httpx.Request] = []
+    client = against(lambda request: seen.append(request) or httpx.Response(400), batch_size=7)
+    with client, pytest.raises(ClientError):
+        client.beam(["uno"] * 9)
+    assert json.loads(seen[0].content) == {"signature_name": "beam", "inputs": {"text": ["uno"] * 2}}
+
+
 def test_padding_is_cut_by_the_lengths_of_each_side():
     columns = {
         "translation": ["x y"],
@@ -198,6 +206,7 @@ def test_texts_must_be_a_list_of_strings(texts):
         {"label": "stable", "version": 3},
         {"max_text_bytes": 0},
         {"batch_size": 0},
+        {"ca_file": "missing.pem", "url": "https://server"},
     ],
 )
 def test_a_wrong_argument_is_named_with_its_value(options):
