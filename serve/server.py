@@ -183,6 +183,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int, access_log:
         lifespan="off",
         log_config=None,
         access_log=access_log,
+        proxy_headers=False,
         backlog=ACCEPTED,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.seconds)),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
+from typing import IO
 
 
 @contextlib.contextmanager
@@ -20,7 +22,7 @@ def native_messages_hidden() -> Iterator[None]:
         yield
         return
     ours = sys.stderr
-    with os.fdopen(os.memfd_create("hidden"), "w+b") as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with _file_in_memory() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
         os.dup2(hidden.fileno(), 2)
         if ours is sys.__stderr__:
             sys.stderr = shown
@@ -33,3 +35,8 @@ def native_messages_hidden() -> Iterator[None]:
         finally:
             os.dup2(shown.fileno(), 2)
             sys.stderr = ours
+
+
+def _file_in_memory() -> IO[bytes]:
+    """Returns an empty file without a name. Only Linux can keep it in memory, which also works on read-only disks."""
+    return os.fdopen(os.memfd_create("hidden"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
