@@ -36,7 +36,9 @@ class PageFiles(StaticFiles):
         self._config = folder / CONFIG
         self._repository = repository
         frames = {} if in_frames else {"X-Frame-Options": "DENY"}
-        self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", **frames}
+        # files of two versions must not be mixed, and the models of config.json change
+        cached = {"Cache-Control": "no-cache"}
+        self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", **cached, **frames}
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Returns the file at ``path``."""
@@ -46,7 +48,6 @@ class PageFiles(StaticFiles):
             response = await super().get_response(path, scope)
         else:
             response = Response(json.dumps(config, indent=2) + "\n", media_type="application/json")
-            response.headers["Cache-Control"] = "no-cache"  # models change while the file stays the same
         response.headers.update(self._headers)
         return response
 

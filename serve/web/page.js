@@ -35,6 +35,7 @@ const showSentences = createSentences(
 let request = new AbortController();
 let timer = 0;
 let wait = FIRST_WAIT;
+let shownProblem = "";
 
 form.addEventListener("submit", (event) => event.preventDefault()); // Enter on a choice would reload the page
 if (name) {
@@ -47,7 +48,6 @@ if (name) {
     ask(0);
   });
   element("with-heatmap").addEventListener("input", ({ target }) => (element("heatmap").hidden = !target.checked));
-  element("heatmap").hidden = !element("with-heatmap").checked; // a reload keeps the checkbox
   addEventListener("online", () => ask(0));
   ask(0);
 } else {
@@ -192,7 +192,6 @@ function showText({ text, truncated, sentences }, milliseconds) {
   showSentences({ source: [], target: [], weights: [] }, "", "");
   element("whole").textContent = text;
   element("spoken").textContent = text;
-  element("heatmap").replaceChildren();
   element("hypotheses").replaceChildren();
   const advice = "A sentence, or the whole text, is too long. Enter shorter sentences, or fewer.";
   const facts = `${Math.round(milliseconds)} ms · ${sentences} sentences · enter one sentence to see its attention`;
@@ -226,6 +225,7 @@ function showResult(isText, advice, facts) {
   element("controls").disabled = isText; // they are for the attention of a sentence
   element("whole").hidden = !isText;
   for (const id of ["target", "source-label", "source", "attended"]) element(id).hidden = isText;
+  element("heatmap").hidden = isText || !element("with-heatmap").checked;
   element("truncated").hidden = !advice;
   element("advice").textContent = advice || "";
   element("facts").textContent = facts;
@@ -242,19 +242,19 @@ function showNothing() {
 
 /** Shows a problem once. `null` hides it. */
 function showProblem(error) {
-  if (error === null) {
-    problem.replaceChildren();
-    return;
-  }
-  const { title, advice } = describe(error, name, config);
+  const { title, advice } = error ? describe(error, name, config) : { title: "", advice: "" };
+  if (shownProblem === title + advice) return; // otherwise screen readers would repeat the alert
+  shownProblem = title + advice;
+  problem.replaceChildren();
+  if (error === null) return;
   const heading = Object.assign(document.createElement("strong"), { textContent: title });
   const paragraph = Object.assign(document.createElement("p"), { textContent: advice });
-  if (problem.textContent === title + advice) return; // otherwise screen readers would repeat the alert
-  problem.replaceChildren(heading, paragraph);
+  problem.append(heading, paragraph);
   if (error.kind !== "unnamed" && !PASSING.has(error.kind)) {
     const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
     again.addEventListener("click", () => {
       field.focus(); // the button disappears with the problem
+      showProblem(null);
       ask(0);
     });
     problem.append(again);

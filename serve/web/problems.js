@@ -6,17 +6,17 @@ export const PASSING = new Set(["offline", "unreachable", "busy", "loading"]);
 /**
  * @param {import("./service.js").ServiceError} error
  * @param {string} model name of the model
- * @param {{models: object[], timeout_seconds: number}} config
+ * @param {{models: object[]}} config
  * @returns {{title: string, advice: string}}
  */
-export function describe(error, model, { models, timeout_seconds: seconds }) {
+export function describe(error, model, { models }) {
   const reason = error.message ? ` Reason: ${error.message}` : "";
   const texts = {
     offline: ["You are offline", "The translation appears as soon as you are connected again."],
     unreachable: ["The server does not answer", "It may be restarting. The page tries again automatically."],
     busy: ["The server is busy", "The page tries again in a moment."],
     loading: ["The model is still being loaded", "The page tries again in a moment."],
-    timeout: [`There was no answer within ${seconds} seconds`, "Try a shorter sentence."],
+    timeout: ["There was no answer in time", "Try a shorter sentence."],
     missing: [
       `There is no model “${model}” on this server`,
       models.length ? "Choose another model at the top of the page." : "Name a model in the address: ?model=NAME.",

@@ -164,9 +164,9 @@ function quoted(word) {
   return element;
 }
 
-/** Returns a node for text between words, or for text that the model did not read. */
+/** Returns a node for white space and invisible characters between words, or for text that the model did not read. */
 function rest(text) {
-  if (text.trim() === "") return document.createTextNode(text);
+  if (text.replace(/[\p{Cc}\p{Cf}\p{DI}]/gu, "").trim() === "") return document.createTextNode(text);
   const element = document.createElement("span");
   element.className = "unread";
   element.textContent = text;

@@ -55,8 +55,11 @@ const OUTPUTS = {
   text: ["translation", "truncated", "sentences"],
 };
 
-/** A line break or a punctuation mark before a letter or digit. Without one, a text is certainly one sentence. */
-const MAY_HAVE_SENTENCES = /[\n\p{Po}].*[\p{L}\p{N}]/su;
+/** Returns false if a text has no letter or digit after a line break or punctuation mark: it is one sentence. */
+function mayHaveSentences(text) {
+  const mark = text.search(/[\n\p{Po}]/u);
+  return mark >= 0 && /[\p{L}\p{N}]/u.test(text.slice(mark));
+}
 
 export class Service {
   #path;
@@ -91,7 +94,7 @@ export class Service {
    */
   async translateText(text, signal) {
     if (this.model === null) await this.find();
-    if (!this.model.hasText || !MAY_HAVE_SENTENCES.test(text)) return null;
+    if (!this.model.hasText || !mayHaveSentences(text)) return null;
     const found = await this.translate("text", text, signal);
     return found.sentences > 1 ? found : null;
   }
