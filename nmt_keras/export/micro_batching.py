@@ -67,7 +67,9 @@ def merge_requests(
             (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
             parallel_iterations=min(config.threads, config.queue),  # at most as many parts as the queue holds
         )
-        return found
+        static = {name: list(zip(outputs[name].axes, outcome[name].shape, strict=True)) for name in found}
+        shapes = {name: [size if axis == "K" else None for axis, size in axes] for name, axes in static.items()}
+        return {name: tf.ensure_shape(tensor, shapes[name]) for name, tensor in found.items()}
 
     def answer_merged(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         rows = tf.size(texts[0])

@@ -177,6 +177,10 @@ def test_an_export_that_samples_samples_in_python_too(translators, tmp_path):
 # Graph
 
 
+def test_an_export_with_micro_batches_knows_its_number_of_hypotheses(folders):
+    assert load_exported(folders["compact"]).hypotheses == BEAM_SIZE
+
+
 def test_half_precision_takes_half_the_bytes_and_leaves_the_translator_as_it_was(folders, translators):
     written = sum(path.stat().st_size for path in (folders["compact"] / "variables").glob("variables.data-*"))
     assert 2 * translators["word"].model.count_params() <= written < 3 * translators["word"].model.count_params()
