@@ -72,7 +72,9 @@ class Train(Command):
         return cls(settings=SAMPLE if of_sample else CONDITIONAL_GRU)
 
     def check(self) -> None:
-        """Raises ValueError if the weights and vocabularies of --init-from cannot be used."""
+        """Raises ValueError if a length is not positive, or the weights of --init-from cannot be used."""
+        for name, length in {"--steps": self.steps, "--epochs": self.epochs, "--minutes": self.minutes}.items():
+            require(length is None or length > 0, name, "a positive number", length)
         if (tuned := self.options.init_from) is not None:
             require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
             hint = "The recipe of the run in --init-from is used."

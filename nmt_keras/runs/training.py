@@ -138,6 +138,7 @@ def _create(
     if (folder / RECIPE).exists():
         refuse_other_corpus(folder, data.facts)
     else:
+        shutil.rmtree(folder / INITIAL, ignore_errors=True)  # of a call that was killed
         if init_from is None:
             for tokenizer, side in zip(data.fit(), ("source", "target"), strict=True):
                 tokenizer.save(folder / side)

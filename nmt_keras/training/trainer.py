@@ -137,7 +137,7 @@ class Trainer:
                         self._validate()
                     agrees = validates or self.progress.step % STEPS_TO_AGREE == 0
                     self.stop_signal = self.updater.replicas.agree_on_signal(signals.received, agrees)
-                    is_due = self.progress.step % self.config.checkpoint_every == 0
+                    is_due = self.progress.step % self.config.checkpoint_every == 0 or self._is_at_stop()
                     if validates or is_due or self.stop_signal is not None:
                         self._save("last")
         finally:
@@ -203,7 +203,10 @@ class Trainer:
         """Returns ``False`` at the end of training. Raises Interrupted if all processes stop for a signal."""
         if self.stop_signal is not None:
             raise Interrupted(self.progress.step, self.stop_signal)
-        return self.share < 1.0 and not self.progress.finished and self.progress.step != self._stop_after
+        return self.share < 1.0 and not self.progress.finished and not self._is_at_stop()
+
+    def _is_at_stop(self) -> bool:
+        return self._stop_after is not None and self.progress.step >= self._stop_after
 
     def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
         """Yields the batches of each update, with the position of the last one."""
@@ -322,6 +325,8 @@ class Trainer:
         self._seconds_before = progress.seconds
         if progress.finished and (updates := self._more_updates()):
             progress.extend(updates, self.config)
+        elif not progress.finished and (self._more_epochs or self._more_minutes):
+            self.report("Warning: an unfinished run is not extended; it ends as planned.")
         if progress.finished:
             return
         if restored:

@@ -35,6 +35,13 @@ def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
     assert len(more.steps) == len(batches)
 
 
+def test_an_unfinished_run_is_not_extended_and_says_so(batches, tmp_path):
+    Run(batches, tmp_path, config(), at={2: kill}).until_stopped()
+    more = Run(batches, tmp_path, config())(more_epochs=1.0)
+    assert more.steps[-1] == STEPS
+    assert "Warning: an unfinished run is not extended; it ends as planned." in more.reports
+
+
 @pytest.mark.parametrize(("length", "total"), [({"steps": 10}, 15), ({"steps": None, "minutes": 1.0}, 90.0)])
 def test_the_new_length_is_in_updates_or_in_seconds_at_the_mean_speed(length, total):
     progress = Progress(step=10, seconds=60.0, total=10, validations=4, stale=3, finished=True)

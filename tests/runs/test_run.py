@@ -105,11 +105,12 @@ def test_weights_of_another_format_are_refused_with_the_version_that_reads_them(
 def test_a_run_of_another_version_with_the_same_format_is_resumed_and_names_the_new_version(
     corpus, tmp_path, monkeypatch
 ):
-    run = Run(tmp_path, replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2)))
+    run, said = Run(tmp_path, replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2))), []
     for version in ("9.8", "9.9"):
         monkeypatch.setattr(nmt_keras, "__version__", version)
-        run.train(corpus, lambda _: None, lambda *_: None, stop_after=1 if version == "9.8" else None)
+        run.train(corpus, said.append, lambda *_: None, stop_after=1 if version == "9.8" else None)
         assert read_json(tmp_path / "recipe.json")["nmt_keras"] == version
+    assert "resuming at step 1 of 2" in said
     reader = tf.train.load_checkpoint(str(checkpoints_in(tmp_path / "checkpoints" / "last")[-1] / STATE))
     assert json.loads(reader.get_tensor(f"record{VALUE}"))["nmt_keras"] == "9.9"
 
