@@ -10,7 +10,7 @@ from nmt_keras.corpus.reading import Pair
 from nmt_keras.languages import without_accents
 
 _WORD = re.compile(r"\w+")
-_END = re.compile(r"[.!?…。！？।؟]+\s*$")
+_END = re.compile(r'[.!?…。！？।؟]+(?=["”»)]*\s*$)')
 _INVERTED = re.compile("[¿¡]")
 _QUOTED = re.compile('"([^"]*)"')
 # not inside words and numbers

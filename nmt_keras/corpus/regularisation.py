@@ -1,5 +1,6 @@
 """Batches that differ in every epoch: variations of sentences, and subword regularisation (Kudo 2018)."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -117,7 +118,7 @@ class SampledBatches:
                 for drawn, side in zip(sides, ids, strict=True):
                     drawn[place] = np.asarray(side[number])
                 if self.links is not None:
-                    keeps_words = _word_counts(chosen[number]) == _word_counts(written[place])
+                    keeps_words = _are_words(chosen[number]) == _are_words(written[place])
                     links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words[number])
         source, target = (TokenLists(np.concatenate(side), np.array(list(map(len, side)))) for side in sides)
         return source, target, links
@@ -141,8 +142,9 @@ def words_of(tokens: Tokens) -> Iterator[list[int]]:
         yield words_of_tokens(text.decode(), [surface.decode() for surface in surfaces[:length]])
 
 
-def _word_counts(pair: Pair) -> list[int]:
-    return [len(side.split()) for side in pair]
+def _are_words(pair: Pair) -> list[list[bool]]:
+    """Tells for each item between white space of each side whether it is a word, not a mark."""
+    return [[re.search(r"\w", item) is not None for item in side.split()] for side in pair]
 
 
 def _rows(tokens: Tokens) -> list[Sequence[int]]:

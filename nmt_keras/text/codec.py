@@ -80,7 +80,8 @@ class Codec(tf.Module):
         """
         counts = len(source), len(target)
         require(counts[0] == counts[1], "source, target", "as many sentences as translations", counts)
-        source_tokens, target_tokens = self.encode_pairs(tf.constant(list(source)), tf.constant(list(target)))
+        sides = (tf.constant(list(side), tf.string) for side in (source, target))
+        source_tokens, target_tokens = self.encode_pairs(*sides)
         return (source_tokens.ids, decoder_inputs(target_tokens.ids)), target_tokens.ids
 
     def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -139,14 +140,15 @@ class _Sentences:
     Args:
         text: [B] string.
         tokenizer: Tokenizer of the side.
-        capitals: [B] bool. Targets are read in lower case if their sources are in capitals; ``None`` for sources.
+        capitals: [B] bool. Targets in capitals are read in lower case if their sources are in capitals; ``None`` for
+            sources.
     """
 
     def __init__(self, text: tf.Tensor, tokenizer: Tokenizer, capitals: tf.Tensor | None = None):
         self.tokenizer = tokenizer
         self.normalised = normalise(text, tokenizer.config.max_tokens)
         self.text = self.normalised.text
-        self.capitals = in_capitals(self.text) if capitals is None else capitals
+        self.capitals = in_capitals(self.text) if capitals is None else capitals & in_capitals(self.text)
         self.lower = tf.where(self.capitals, to_lower(self.text), self.text)
 
     @cached_property

@@ -46,6 +46,11 @@ def test_the_target_loses_its_final_punctuation_with_the_source_and_keeps_its_ca
         assert target.startswith("Where is ")
 
 
+def test_marks_before_a_closing_quote_end_a_sentence_too():
+    for source, target in drawn(Pair('Dijo: "Hola."', 'He said, "Hello!"')):
+        assert ("." in source) == ("!" in target)
+
+
 def test_quotes_and_apostrophes_of_the_source_become_typographic():
     varied = drawn(Pair('"It\'s late", he said.', '"Es tarde", dijo.'))
     assert "“It’s late”, he said." in {pair.source for pair in varied}
@@ -154,10 +159,10 @@ def test_a_variation_beyond_the_length_limit_is_not_trained_on():
     np.testing.assert_array_equal(found.source, batches.batch(np.arange(4)).source)
 
 
-def test_a_variation_keeps_the_links_of_its_words_unless_their_number_changes():
+def test_a_variation_keeps_the_links_of_its_words_unless_their_places_change():
     variations = {
         Pair("¿b c.", "e. d"): Pair("b c", "e d"),
-        Pair("¿c b.", "d. e"): Pair("c c b", "d e"),
+        Pair("¿c b .", "d. e"): Pair("c c b", "d e"),
         Pair("c c.", "e. e"): None,
         Pair("b b.", "d. d"): Pair("b b b b b b b", "d d"),
     }

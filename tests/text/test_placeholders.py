@@ -146,7 +146,10 @@ def test_a_sentence_in_capitals_is_read_in_lower_case_and_translated_in_capitals
     assert target.ids.numpy()[0].tolist() == target.ids.numpy()[1].tolist()
 
 
-def test_a_target_keeps_its_capitals_unless_its_source_is_in_capitals(codec):
-    pairs = ("Vivo en la TV.", "VIVO EN LA TV."), ("OK.", "Ok now.")
-    _, targets = codec.mark_pairs(*map(tf.constant, pairs))
-    assert strings(targets) == ["OK.", "ok now."]
+def test_a_target_keeps_its_case_unless_it_and_its_source_are_in_capitals(codec):
+    pairs = [*map(tf.constant, (("Vivo en la TV.", "VIVO.", "VIVO EN LA TV."), ("OK.", "OK.", "Ok now.")))]
+    _, targets = codec.mark_pairs(*pairs)
+    assert strings(targets) == ["OK.", "ok.", "Ok now."]
+    _, tokens = codec.encode_pairs(*pairs)
+    surfaces = ["".join(row).replace("▁", "").replace(" ", "") for row in map(strings, tokens.surface)]
+    assert surfaces == ["OK.", "OK.", "Oknow."]
