@@ -218,6 +218,8 @@ def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> L
 
 
 def _json_columns(keys: list[str], line: str) -> list[str] | Fault:
+    if not line.strip():
+        return Fault.EMPTY_LINE
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

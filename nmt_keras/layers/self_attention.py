@@ -5,6 +5,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.layers.attention import masked_softmax
 from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
@@ -38,11 +39,12 @@ class MultiHead(BaseLayer):
 
     Args:
         units: Width of queries and outputs; d_k = units / heads.
-        heads: N.
+        heads: N, a divisor of ``units``.
     """
 
     def __init__(self, units: int, heads: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
+        require(units % heads == 0, "units", f"a multiple of heads ({heads})", units)
         self.units, self.heads = units, heads
 
     def build(self, values_shape: Shape) -> None:

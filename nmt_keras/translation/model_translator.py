@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import tensorflow as tf
 from nmt_keras.config import END, PAD, UNK, SearchConfig, require
 from nmt_keras.layers.base import Nest
 from nmt_keras.layers.matmul import weights_read_once
-from nmt_keras.models.ensemble import Predictor
+from nmt_keras.models.ensemble import Ensemble, Predictor
 from nmt_keras.search import (
     Constraints,
     Hypotheses,
@@ -79,6 +80,10 @@ class ModelTranslator(Translator):
         unknown_words: Lexicon used if ``search.replaces_unknown`` is True. If None, the source word is copied.
         checkpoints: Checkpoint of the model, or of each model of an ensemble. Empty if the weights were not read from
             a checkpoint.
+
+    Raises:
+        ValueError: the vocabulary sizes of model and tokenizers differ, or a self-attention decoder has fewer positions
+            than a translation may have tokens.
     """
 
     def __init__(
@@ -95,6 +100,10 @@ class ModelTranslator(Translator):
         sizes = model.source_vocabulary_size, model.target_vocabulary_size
         expected = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
         require(sizes == expected, "model", f"the vocabulary sizes of the tokenizers, {expected}", sizes)
+        models = model.models if isinstance(model, Ensemble) else [model]
+        positions = min(getattr(each.decoder, "max_positions", math.inf) for each in models)
+        for limit in (search.max_tokens, target_tokenizer.config.max_tokens):
+            require(limit <= positions, "max_tokens", f"at most {positions}, the decoder's max_positions", limit)
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.codec = Codec(source_tokenizer, target_tokenizer)

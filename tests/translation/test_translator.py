@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import COMBINATIONS
 
 import nmt_keras
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TokenizerConfig
@@ -172,6 +173,13 @@ def subwords(pairs):
     return ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=5))
 
 
+def test_a_search_beyond_the_positions_of_a_self_attention_decoder_is_refused(translator):
+    tokenizers, config = (translator.source_tokenizer, translator.target_tokenizer), COMBINATIONS["self-attention"]
+    model = build_model(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
+    with pytest.raises(ValueError, match=r"max_tokens: expected at most 11, .*received 12"):
+        ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=12))
+
+
 def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
     before = subwords.translate(SENTENCES[:2])
     keras.utils.set_random_seed(1)
@@ -179,12 +187,6 @@ def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
 
 
 # Fields of a translation
-
-
-def test_long_input_is_cut_at_max_tokens_and_truncated_is_true(translator):
-    (found,) = translator.translate(["palabra " * 1250])
-    assert len(found.source_tokens) == translator.source_tokenizer.config.max_tokens
-    assert found.truncated
 
 
 def test_a_score_is_log_prob_per_token_and_rows_of_the_alignment_sum_to_one(translator):
@@ -305,10 +307,6 @@ def test_a_savedmodel_without_a_signature_is_refused_by_its_name(tmp_path):
 
 
 # Loading
-
-
-def test_a_run_loads_in_one_call(run_folder, pairs):
-    assert len(nmt_keras.load(run_folder).translate([pairs[0].source, ""])) == 2
 
 
 def test_an_exported_version_or_the_newest_in_a_folder_loads_in_one_call(version, translator, tmp_path):
