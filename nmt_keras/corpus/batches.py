@@ -5,7 +5,7 @@ which are permuted. (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 160
 epoch. Masked rows fill the last batch of a pool.
 
 All batches have the same number of rows, unless the batch size is given in target positions. The number of rows then
-depends on the bucket.
+depends on the bucket, and masked rows fill the last batch of some buckets.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ class Batches:
         return [rows for pool in self.pools(epoch) for rows in pool]
 
     def cut(self, pool: np.ndarray) -> list[np.ndarray]:
-        """Sorts ``pool`` by bucket and cuts it into full batches. The rest of a bucket joins the next bucket."""
+        """Sorts ``pool`` by bucket and cuts it into batches. The rest of a bucket joins the next bucket."""
         pool = pool[np.argsort(self.bucket_of[pool], kind="stable")]
         held = np.searchsorted(self.bucket_of[pool], range(len(self.buckets)), side="right")
         cuts, begin = [], 0

@@ -1,7 +1,8 @@
 """Signatures of an export: the names, types and shapes that clients rely on.
 
-A sentence without a letter or digit is copied: its score and log_prob are 0, its tokens are aligned one to one, and it
-has one hypothesis. Its translation is the whole normalised sentence, even if its tokens are truncated.
+A sentence without letters, apart from copied words such as numbers, addresses and names, is copied: its score and
+log_prob are 0, its tokens are aligned one to one, and it has one hypothesis. Its translation is the whole normalised
+sentence, even if its tokens are truncated.
 
 ``text`` divides its strings into sentences. All other signatures read each string as one sentence, in which a line
 break is a space. The model can omit a part of several sentences that it reads as one, and ``truncated`` cannot tell.
