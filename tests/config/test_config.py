@@ -155,19 +155,6 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(kind, fields, name):
         kind(**fields)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "nearest"),
-    [
-        (TokenizerConfig, {"kind": "subwords"}, "subword"),
-        (DecoderConfig, {"initial_state": "lastt"}, "last"),
-        (SearchConfig, {"length_normalisation": "gmnt"}, "gnmt"),
-    ],
-)
-def test_a_mistyped_choice_is_answered_with_the_nearest(kind, fields, nearest):
-    with pytest.raises(ValueError, match=f"Did you mean '{nearest}'"):
-        kind(**fields)
-
-
 # Configurations that do not fit together
 
 LUONG = {"order": "update-then-attend", "output": "attentional"}

@@ -52,9 +52,10 @@ def test_every_layer_comes_back_from_its_configuration():
 
 
 def test_a_configuration_holds_the_arguments_of_base_classes():
-    decoder, tied = build("rnnsearch-deep").decoder, build("rnnsearch-local-p").decoder.output_layer
-    copy = type(decoder).from_config(decoder.get_config())
+    model, tied = build("rnnsearch-deep"), build("rnnsearch-local-p").decoder.output_layer
+    copy = type(model.decoder).from_config(model.decoder.get_config())
     assert (copy.dropout_rate, copy.recurrent_dropout_rate, copy.output_state) == (0.2, 0.3, "current")
+    assert (model.encoder.dropout_rate, model.encoder.recurrent_dropout_rate) == (0.2, 0.3)
     copy = type(tied).from_config(tied.get_config())
     assert (copy.tie_embeddings, copy.vocabulary_size, copy.units) == (True, 23, 5)
 

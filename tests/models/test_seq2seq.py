@@ -12,7 +12,7 @@ from reference import weights_of
 from tensors import assert_same, padded
 from tiny import TINY_MODEL, randomise
 
-from nmt_keras.config import END, START, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.config import END, EncoderConfig
 from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.encoder import Encoder
@@ -249,21 +249,6 @@ def test_luong_s_model_has_the_paper_s_size(count_parameters):
         + 1000 * (1000 + 1000) + 1000  # W_c
         + 50_000 * 1000 + 50_000  # W_s
     )  # fmt: skip
-
-
-def test_a_configuration_gives_the_model_its_sizes():
-    config = ModelConfig(
-        2, EncoderConfig(units=3), AttentionConfig(units=7), DecoderConfig(units=5, output_units=11), dropout=0.25
-    )
-    model = build_model(config, 13, 17)
-    assert model((tf.constant([[4, END]]), tf.constant([[START]]))).logits.shape == (1, 1, 17)
-    encoder, decoder = model.encoder, model.decoder
-    assert (encoder.embedding.input_dim, encoder.embedding.output_dim, encoder.units) == (13, 2, 3)
-    assert (decoder.embedding.input_dim, decoder.embedding.output_dim) == (17, 2)
-    assert decoder.attention.context_size(encoder.encoding_shape((1, 1))) == encoder.annotation_size == 6
-    assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
-    assert decoder.output_state == config.decoder.output_state
-    assert encoder.dropout_rate == decoder.dropout_rate == 0.25
 
 
 ignore_keras_saving = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

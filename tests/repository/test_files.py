@@ -94,7 +94,7 @@ def failing_lock(*_):
 @pytest.mark.parametrize("lock", [portalocker.lock, failing_lock])
 def test_a_locked_folder_holds_the_written_file_alone_also_on_a_disk_without_locks(lock, tmp_path, monkeypatch):
     monkeypatch.setattr(portalocker, "lock", lock)
-    with locked(tmp_path / "scores.json"):
+    with sole_writer(tmp_path), locked(tmp_path / "scores.json"):
         write_whole(tmp_path / "scores.json", "{}")
     assert list(tmp_path.iterdir()) == [tmp_path / "scores.json"]
 
@@ -109,12 +109,6 @@ def test_a_folder_has_one_writer_at_a_time_and_no_lock_file_remains(tmp_path):
     with sole_writer(folder):
         pass
     assert list(folder.iterdir()) == []
-
-
-def test_a_file_system_without_locks_can_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(portalocker, "lock", failing_lock)
-    with sole_writer(tmp_path):
-        pass
 
 
 def test_a_folder_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_path, monkeypatch):

@@ -111,13 +111,12 @@ def imported_by(*names):
     }
 
 
-def test_the_reader_of_text_needs_only_the_standard_library():
-    assert not {"tensorflow", "numpy", "nmt_keras", "tyro"} & imported_by(
-        "nmt_keras_serve.lines", "nmt_keras_serve.sentences"
-    )
-
-
-def test_importing_what_needs_no_tensorflow_imports_none():
-    assert not {"tensorflow", "keras", "matplotlib.pyplot"} & imported_by(
-        *(f"nmt_keras.{name}" for name in TENSORFLOW_FREE)
-    )
+@pytest.mark.parametrize(
+    ("names", "unwanted"),
+    [
+        (["nmt_keras_serve.lines", "nmt_keras_serve.sentences"], {"tensorflow", "numpy", "nmt_keras", "tyro"}),
+        ([f"nmt_keras.{name}" for name in TENSORFLOW_FREE], {"tensorflow", "keras", "matplotlib.pyplot"}),
+    ],
+)
+def test_modules_that_read_text_or_options_import_no_large_package(names, unwanted):
+    assert not unwanted & imported_by(*names)

@@ -368,12 +368,8 @@ def test_the_command_prints_translations(served, capsys, monkeypatch, tmp_path, 
     assert warned in err
 
 
-def test_the_command_fails_in_one_line_without_a_server():
+def test_the_command_fails_in_one_line_without_a_server_and_without_a_text():
     url = f"http://{closed_port()}"
-    with pytest.raises(SystemExit, match=f"serve.client: .* {url}"):
-        main(["uno", "--attempts", "1", "--url", url])
-
-
-def test_the_command_requires_a_text():
-    with pytest.raises(SystemExit, match=r"serve.client: .*text"):
-        main([])
+    for arguments, named in ((["uno", "--attempts", "1", "--url", url], url), ([], "text")):
+        with pytest.raises(SystemExit, match=f"serve.client: .*{named}"):
+            main(arguments)

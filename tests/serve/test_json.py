@@ -197,9 +197,8 @@ def test_a_value_of_another_type_is_refused(dtype, value, echoed, kind):
     assert error.endswith(dtype)
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("float", 1e39)])
-def test_a_number_that_is_too_large_is_refused(dtype, value):
-    assert f"{value} is too large for {dtype}" in read_error({"inputs": [value]}, {"x": TensorSpec(dtype, None)})
+def test_a_number_that_is_too_large_is_refused():
+    assert "1e+39 is too large for float" in read_error({"inputs": [1e39]}, {"x": TensorSpec("float", None)})
 
 
 @pytest.mark.parametrize(

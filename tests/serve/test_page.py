@@ -238,6 +238,9 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     web.expect("#whole").to_be_hidden()
     web.expect("#controls").not_to_have_attribute("disabled", "")
     assert [request["signature_name"] for request in web.asked] == ["text", "align"]
+    web.page.get_by_role("checkbox", name="Heatmap").check()
+    web.ask("Uno.\n\nDos.")
+    web.expect("#heatmap").to_be_hidden()  # an empty part would still take the focus
 
 
 def test_markup_is_text(web):
@@ -453,6 +456,17 @@ def test_a_lasting_problem_is_shown_in_the_words_of_the_server(web, asked, answe
     web.ask("uno")
     for message in messages:
         web.expect_problem(message)
+
+
+def test_a_lasting_problem_is_told_once(web):
+    web.answer(PREDICT, status=400, json={"error": "no"})
+    web.ask("uno")
+    web.expect_problem("refused the sentence")
+    web.page.locator("#problem strong").evaluate("(told) => { told.id = 'told'; }")
+    with web.page.expect_response(PREDICT):
+        web.ask("uno dos")
+    web.expect("#result").to_have_attribute("aria-busy", "false")
+    web.expect("#told").to_be_visible()
 
 
 @pytest.mark.parametrize(

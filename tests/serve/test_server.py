@@ -484,12 +484,13 @@ def test_the_log_has_what_its_options_ask_for(tmp_path, options, lines):
         assert process.stdout.readline() == "loading first\n"
         url = process.stdout.readline().split()[-1]
         assert httpx.get(f"{url}/healthz", trust_env=False).text == "ok"
-        httpx.get(f"{url}/v1/models/a%0Ab", trust_env=False)
+        httpx.get(f"{url}/v1/models/a%0Ab", headers={"X-Forwarded-For": "203.0.113.66"}, trust_env=False)
         process.terminate()
         _, log = process.communicate(timeout=20)
     found = log.splitlines()
     assert len(found) == len(lines), log
     assert all(part in line for part, line in zip(lines, found, strict=True)), log
+    assert "203.0.113.66" not in log
 
 
 HIDING = """
