@@ -230,21 +230,25 @@ def byte_blocks(stream: io.BufferedIOBase, name: Place, longest: int = sys.maxsi
     Raises:
         ValueError: the text has CR but no LF.
     """
-    rest, mark, ended = b"", codecs.BOM_UTF8, False
+    rest, mark, ended = bytearray(), codecs.BOM_UTF8, False
     while data := stream.read1(READ_AT_ONCE):
-        *lines, rest = (rest + data).split(b"\n")
-        rest = rest[:longest]
-        if lines:
-            lines[0], mark, ended = lines[0].removeprefix(mark), b"", True
+        first, *others = data.split(b"\n")
+        rest += first
+        del rest[longest + len(mark) :]
+        if others:
+            lines = [bytes(rest).removeprefix(mark), *others[:-1]]
+            rest, mark, ended = bytearray(others[-1]), b"", True
             yield [line.removesuffix(b"\r")[:longest] for line in lines]
-    if rest := rest.removeprefix(mark):
-        if not ended and b"\r" in rest:
+    if last := bytes(rest).removeprefix(mark):
+        if not ended and b"\r" in last:
             raise _foreign(name, "text with old line ends (CR only)", "tr '\\r' '\\n' < FILE > NEW")
-        yield [rest.removesuffix(b"\r")]
+        yield [last.removesuffix(b"\r")[:longest]]
 
 
 def text_blocks(stream: io.BufferedIOBase, name: str, report: Callable[[str], None]) -> Iterator[list[str]]:
     """Yields the lines of a stream as ``byte_blocks`` does, decoded. U+FFFD replaces invalid bytes and NUL.
+
+    Lines are cut after ``LONGEST_LINE`` bytes.
 
     Args:
         stream: The stream.

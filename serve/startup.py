@@ -22,7 +22,7 @@ def native_messages_hidden() -> Iterator[None]:
         yield
         return
     ours = sys.stderr
-    with _file_in_memory() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with _nameless_file() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
         os.dup2(hidden.fileno(), 2)
         if ours is sys.__stderr__:
             sys.stderr = shown
@@ -37,6 +37,8 @@ def native_messages_hidden() -> Iterator[None]:
             sys.stderr = ours
 
 
-def _file_in_memory() -> IO[bytes]:
-    """Returns an empty file without a name. Only Linux can keep it in memory, which also works on read-only disks."""
-    return os.fdopen(os.memfd_create("hidden"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
+def _nameless_file() -> IO[bytes]:
+    """Returns an empty file: in memory if the system can do so, so that a read-only disk is enough."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("hidden"), "w+b")
+    return tempfile.TemporaryFile()

@@ -72,9 +72,10 @@ class Train(Command):
         return cls(settings=SAMPLE if of_sample else CONDITIONAL_GRU)
 
     def check(self) -> None:
-        """Raises ValueError if a length is not positive, or the weights of --init-from cannot be used."""
-        for name, length in {"--steps": self.steps, "--epochs": self.epochs, "--minutes": self.minutes}.items():
-            require(length is None or length > 0, name, "a positive number", length)
+        """Raises ValueError if a number is not positive, or the weights of --init-from cannot be used."""
+        for name in ("steps", "epochs", "minutes", "width"):
+            number = getattr(self, name)
+            require(number is None or number > 0, f"--{name}", "a positive number", number)
         if (tuned := self.options.init_from) is not None:
             require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
             hint = "The recipe of the run in --init-from is used."
@@ -193,6 +194,10 @@ class Demo(Command):
     """Training time in minutes, including compilation. Default: the training time of the recipe."""
     recipe: str | None = None
     """Name of a recipe, or a recipe file. Default: the recipe for the corpus."""
+
+    def check(self) -> None:
+        """Raises ValueError if the training time is not positive."""
+        require(self.minutes is None or self.minutes > 0, "--minutes", "a positive number", self.minutes)
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""

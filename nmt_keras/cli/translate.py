@@ -123,7 +123,7 @@ class Pairs(Columns):
         """Yields the pairs in blocks. Only a header and a title above it are skipped; other lines must be pairs.
 
         Args:
-            report: Receives the columns, and a warning about replaced bytes.
+            report: Receives the columns, and warnings about replaced bytes and cut lines.
 
         Raises:
             OSError: the file cannot be read.

@@ -53,8 +53,8 @@ class SampledBatches:
         codec: The tokenizers of the two sides.
         augmentation: Draws variations.
         segmenters: Segmenter of each side; ``None`` for a side with fixed segmentations.
-        links: Links between the words of each pair, for guided alignment; ``None`` for no links. A variation with
-            another number of words has none.
+        links: Links between the words of each pair, for guided alignment; ``None`` for no links. A variation
+            whose words are more, fewer or at other places has none.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ def words_of(tokens: Tokens) -> Iterator[list[int]]:
 
 
 def _are_words(pair: Pair) -> list[list[bool]]:
-    """Tells for each item between white space of each side whether it is a word, not a mark."""
+    """Returns for each item of each side, divided at white space, whether it is a word and not a mark."""
     return [[re.search(r"\w", item) is not None for item in side.split()] for side in pair]
 
 

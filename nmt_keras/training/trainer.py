@@ -326,7 +326,7 @@ class Trainer:
         if progress.finished and (updates := self._more_updates()):
             progress.extend(updates, self.config)
         elif not progress.finished and (self._more_epochs or self._more_minutes):
-            self.report("Warning: an unfinished run is not extended; it ends as planned.")
+            self.report("the run is not finished, so nothing is added to its length")
         if progress.finished:
             return
         if restored:

@@ -98,12 +98,13 @@ class ModelTranslator(Translator):
     ):
         super().__init__(name="translator")
         sizes = model.source_vocabulary_size, model.target_vocabulary_size
-        expected = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
-        require(sizes == expected, "model", f"the vocabulary sizes of the tokenizers, {expected}", sizes)
+        wanted = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
+        require(sizes == wanted, "model", f"the vocabulary sizes of the tokenizers, {wanted}", sizes)
         models = model.models if isinstance(model, Ensemble) else [model]
         positions = min(getattr(each.decoder, "max_positions", math.inf) for each in models)
-        for limit in (search.max_tokens, target_tokenizer.config.max_tokens):
-            require(limit <= positions, "max_tokens", f"at most {positions}, the decoder's max_positions", limit)
+        expected = f"max_tokens of at most {positions}, the decoder's positions"
+        for name, limit in (("search", search.max_tokens), ("target_tokenizer", target_tokenizer.config.max_tokens)):
+            require(limit <= positions, name, expected, limit)
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.codec = Codec(source_tokenizer, target_tokenizer)

@@ -52,7 +52,7 @@ class RestConnection:
         self._model = model
         self._timeout = timeout
         through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
-        verify = True if ca_file is None else _trusting(ca_file)
+        verify = True if ca_file is None else trusting(ca_file)
         self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy, verify=verify)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
@@ -131,7 +131,8 @@ class RestConnection:
         raise ClientError(message)
 
 
-def _trusting(ca_file: Path) -> ssl.SSLContext:
+def trusting(ca_file: Path) -> ssl.SSLContext:
+    """Returns a context that trusts the certificates in a PEM file. Raises ValueError for another file."""
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:

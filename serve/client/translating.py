@@ -55,6 +55,7 @@ class Client:
         transport: HTTPX transport for tests. `None` uses the network.
 
     Raises:
+        ValueError: An argument is wrong, or ``ca_file`` holds no certificates.
         ClientError: From every method, if the server does not answer or refuses the request.
     """
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+
+from ..client.rest import trusting
 
 
 class Mismatch(Exception):
@@ -69,11 +70,11 @@ def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -
     """Connects to the server at ``url``.
 
     Raises:
-        ValueError: The model is not AVAILABLE.
+        ValueError: The model is not AVAILABLE, or ``ca_file`` holds no certificates.
         httpx.HTTPError: The server does not answer.
     """
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-    verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
+    verify = True if ca_file is None else trusting(ca_file)
     http = httpx.Client(base_url=url, timeout=timeout, trust_env=not local, verify=verify)
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(http.close)

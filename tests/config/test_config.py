@@ -11,6 +11,7 @@ from nmt_keras.config import (
     DecoderConfig,
     EncoderConfig,
     FilterConfig,
+    MicroBatchingConfig,
     ModelConfig,
     PairFilters,
     Recipe,
@@ -145,6 +146,11 @@ WRONG = [
     (TrainConfig, {"segmentation_alpha": -0.1}, "segmentation_alpha"),
     (TrainConfig, {"segmentations": 0}, "segmentations"),
     (SearchConfig, {"top_p": 0.9}, "top_p"),
+    (MicroBatchingConfig, {"max_batch_size": 0}, "max_batch_size"),
+    (MicroBatchingConfig, {"threads": 0}, "threads"),
+    (MicroBatchingConfig, {"queue": -1}, "queue"),
+    (MicroBatchingConfig, {"queue": 1.5}, "queue"),
+    (MicroBatchingConfig, {"wait_ms": -0.1}, "wait_ms"),
 ]
 
 

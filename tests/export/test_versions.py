@@ -146,14 +146,6 @@ def test_the_card_describes_every_output_and_the_limits_of_this_model(translator
     assert "7 sentences" in text
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("max_batch_size", 0), ("threads", 0), ("queue", -1), ("queue", 1.5), ("wait_ms", -0.1)]
-)
-def test_wrong_micro_batching_options_are_refused(field, value):
-    with pytest.raises(ValueError, match=rf"{field}.*{value}"):
-        MicroBatchingConfig(**{field: value})
-
-
 # Old versions
 
 

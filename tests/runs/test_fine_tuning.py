@@ -1,10 +1,12 @@
 """Fine-tuning: a run starts with the weights of another run."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from bigram import Killed
+from tensors import assert_same
 from tiny import TINY_RECIPE
 
 from nmt_keras.config import RunOptions
@@ -60,6 +62,14 @@ def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(tu
     for side in ("source", "target"):
         for file in (tuned_from / side).iterdir():
             assert (tmp_path / side / file.name).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.long
+def test_a_new_run_does_not_begin_with_what_a_killed_one_left(tuned_from, fine_tune, tmp_path):
+    shutil.copytree(tuned_from / "checkpoints" / "best", tmp_path / "killed" / "initial" / "best")
+    for name in ("killed", "new"):
+        fine_tune(tmp_path / name, None, 1)
+    assert_same(weights(Run(tmp_path / "killed")), weights(Run(tmp_path / "new")))
 
 
 @pytest.mark.long

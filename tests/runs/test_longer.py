@@ -39,7 +39,7 @@ def test_an_unfinished_run_is_not_extended_and_says_so(batches, tmp_path):
     Run(batches, tmp_path, config(), at={2: kill}).until_stopped()
     more = Run(batches, tmp_path, config())(more_epochs=1.0)
     assert more.steps[-1] == STEPS
-    assert "Warning: an unfinished run is not extended; it ends as planned." in more.reports
+    assert "the run is not finished, so nothing is added to its length" in more.reports
 
 
 @pytest.mark.parametrize(("length", "total"), [({"steps": 10}, 15), ({"steps": None, "minutes": 1.0}, 90.0)])

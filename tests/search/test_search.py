@@ -366,9 +366,13 @@ def test_places_without_a_hypothesis_are_empty_and_not_searched():
     assert not found.alignments[0, 1:].numpy().any()
 
 
-def test_an_n_best_list_longer_than_the_beam_is_rejected():
-    with pytest.raises(ValueError, match=r"n_best: .*\(3\).* 4"):
-        beam_search(spell, no_time(1), inputs(script_of("a"), [2]), beam_size=3, n_best=4)
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [(partial(beam_search, beam_size=3, n_best=4), r"n_best: .*\(3\).* 4"), (sample, "hashed_uniform")],
+)
+def test_an_n_best_list_beyond_the_beam_and_sampling_without_noise_are_rejected(search, message):
+    with pytest.raises(ValueError, match=message):
+        search(spell, no_time(1), inputs(script_of("a"), [2]))
 
 
 def test_alignments_and_coverage_are_those_of_each_hypothesis_s_own_ancestors():
@@ -499,8 +503,3 @@ def test_noise_is_uniform_and_a_function_of_key_position_and_seed():
     # 27.88 is the 99.9 % quantile of chi-square with 9 degrees of freedom
     assert chi_square(counts, np.full(10, 0.1)) < 27.88
     assert abs(np.corrcoef(noise[:, 0], noise[:, 1])[0, 1]) < 0.15
-
-
-def test_sampling_without_noise_is_rejected():
-    with pytest.raises(ValueError, match="hashed_uniform"):
-        sample(spell, no_time(1), inputs(script_of("a"), [2]))

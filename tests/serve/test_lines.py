@@ -97,8 +97,12 @@ def test_replaced_bytes_are_reported_once_with_their_number_and_the_first_line()
 
 def test_long_lines_are_cut_and_reported():
     said, longest = [], "a" * LONGEST_LINE
-    assert decoded(f"{longest}\n{longest}ñ\n{longest}\n{longest}b".encode(), said) == [longest] * 4
-    assert said == ["Warning: text beyond 1,048,576 bytes was cut in 2 lines of standard input; the first is line 2."]
+    assert decoded(f"\ufeff{longest}b\n{longest}\n{longest}ñ".encode(), said) == [longest] * 3
+    assert decoded(f"\ufeff{longest}b".encode(), said) == [longest]
+    assert [warning.partition(" was cut in ")[2] for warning in said] == [
+        "2 lines of standard input; the first is line 1.",
+        "1 line of standard input; the first is line 1.",
+    ]
 
 
 @pytest.mark.parametrize("text", ["el niño\tthe boy\n", "мама мыла раму\tmum washed it\n", "大学\tuniversity\n"])

@@ -240,7 +240,7 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     assert [request["signature_name"] for request in web.asked] == ["text", "align"]
     web.page.get_by_role("checkbox", name="Heatmap").check()
     web.ask("Uno.\n\nDos.")
-    web.expect("#heatmap").to_be_hidden()  # an empty part would still take the focus
+    web.expect("#heatmap").to_have_attribute("hidden", "")  # an empty part would still take the focus
 
 
 def test_markup_is_text(web):
@@ -347,6 +347,9 @@ def test_what_the_model_did_not_read_is_struck_out_and_said(web):
     web.answer(PREDICT, json=answer)
     web.ask("uno dos tres")
     web.expect("#source .unread").to_have_text(" dos tres")
+    web.ask("uno \u200b")
+    web.expect("#source").to_have_text("uno")
+    web.expect("#source .unread").to_have_count(0)  # white space and invisible characters
     web.page.unroute(PREDICT)
     web.ask("uno")
     web.expect("#target").to_have_text("uno")

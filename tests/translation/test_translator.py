@@ -176,7 +176,7 @@ def subwords(pairs):
 def test_a_search_beyond_the_positions_of_a_self_attention_decoder_is_refused(translator):
     tokenizers, config = (translator.source_tokenizer, translator.target_tokenizer), COMBINATIONS["self-attention"]
     model = build_model(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
-    with pytest.raises(ValueError, match=r"max_tokens: expected at most 11, .*received 12"):
+    with pytest.raises(ValueError, match=r"search: expected max_tokens of at most 11, .*received 12"):
         ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=12))
 
 
