@@ -1,7 +1,7 @@
 // Translates with an exported model, without Python:  translate FOLDER SIGNATURE TEXT...
 //
 //   ./translate saved_models/spa-eng/1 greedy "¿Todavía están en casa?"
-//   {"score": [-0.347316027], "translation": ["Are you still at home?"], "truncated": [false]}
+//   {"score": [-0.452979326], "translation": ["Are you still at home?"], "truncated": [false]}
 //
 // serve/README.md has the command that compiles it. Each TEXT is a row of the signature's input `text`.
 // TensorFlow Serving loads and runs a model with the same calls.

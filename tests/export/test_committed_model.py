@@ -70,10 +70,10 @@ def test_200_pairs_are_translated_well_and_one_sentence_as_in_the_readme():
     assert bleu_of([translation.text for translation in translations]) > 50.0
     beam, greedy = translator.searches
     for search, text, log_prob in (  # quoted in notebook 0
-        (greedy, "Reposen it.", -5.23),
-        (beam, "Repeat it.", -3.49),
+        (greedy, "I bought that scary we saw yesterday.", -3.51),
+        (beam, "I bought that scarf we saw yesterday.", -2.85),
     ):
-        (found,) = translator.with_search(search).translate(["Repítelo."])
+        (found,) = translator.with_search(search).translate(["Compré aquella bufanda que vimos ayer."])
         assert (found.text, found.log_prob) == (text, pytest.approx(log_prob, abs=5e-3))
 
 
