@@ -72,15 +72,21 @@ class Train(Command):
         return cls(settings=SAMPLE if of_sample else CONDITIONAL_GRU)
 
     def check(self) -> None:
-        """Raises ValueError if a number is not positive, or the weights of --init-from cannot be used."""
+        """Raises ValueError if a number is not positive, there is more than one length, or --init-from is no run."""
         for name in ("steps", "epochs", "minutes", "width"):
             number = getattr(self, name)
             require(number is None or number > 0, f"--{name}", "a positive number", number)
+        require(self.lengths.count(None) >= 2, "--steps, --epochs, --minutes", "at most one of them", self.lengths)
         if (tuned := self.options.init_from) is not None:
             require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
             hint = "The recipe of the run in --init-from is used."
             require(self.recipe is None, "RECIPE", "none with --init-from", self.recipe, hint)
             require(self.data.prepared is None, "--prepared", "none with --init-from", self.data.prepared)
+
+    @property
+    def lengths(self) -> tuple[int | None, float | None, float | None]:
+        """The options of the training time."""
+        return self.steps, self.epochs, self.minutes
 
     def __call__(self, console: Console) -> None:
         """Trains, evaluates and prints the run directory. Of several workers, only the first prints it."""
@@ -102,13 +108,11 @@ class Train(Command):
         """Returns the recipe with the width and the training time of the options.
 
         Raises:
-            ValueError: the recipe is invalid, or the options give more than one training time.
+            ValueError: the recipe is invalid.
         """
-        lengths = self.steps, self.epochs, self.minutes
-        require(lengths.count(None) >= 2, "--steps, --epochs, --minutes", "at most one of them", lengths)
         is_scaled = self.width == 1.0 or self.settings.name.endswith(f"-x{self.width:g}")  # the recipe of a run
         recipe = self.settings if is_scaled else self.settings.scaled(self.width)
-        if lengths != (None, None, None):
+        if self.lengths != (None, None, None):
             train = replace(recipe.train, steps=self.steps, epochs=self.epochs, minutes=self.minutes)
             recipe = replace(recipe, train=train)
         return recipe

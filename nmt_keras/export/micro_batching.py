@@ -67,9 +67,13 @@ def merge_requests(
             (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
             parallel_iterations=min(config.threads, config.queue),  # at most as many parts as the queue holds
         )
-        static = {name: list(zip(outputs[name].axes, outcome[name].shape, strict=True)) for name in found}
-        shapes = {name: [size if axis == "K" else None for axis, size in axes] for name, axes in static.items()}
-        return {name: tf.ensure_shape(tensor, shapes[name]) for name, tensor in found.items()}
+        return {name: tf.ensure_shape(tensor, static_shape(name)) for name, tensor in found.items()}
+
+    def static_shape(name: str) -> list[int | None]:
+        """Returns the shape of an output, of which only the number of hypotheses is known."""
+        return [
+            size if axis == "K" else None for axis, size in zip(outputs[name].axes, outcome[name].shape, strict=True)
+        ]
 
     def answer_merged(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         rows = tf.size(texts[0])

@@ -202,7 +202,8 @@ def test_a_body_beyond_the_limit_is_refused(front):
 
 
 def test_the_page_and_no_metrics_are_served(front):
-    assert front.http.get("/").text == (ROOT / "serve" / "web" / "index.html").read_text("utf-8")
+    page, sent = front.http.get("/"), (ROOT / "serve" / "web" / "index.html").read_text("utf-8")
+    assert (page.text, page.headers["cache-control"], page.headers["x-frame-options"]) == (sent, "no-cache", "DENY")
     assert front.http.get("/monitoring/prometheus/metrics").status_code == 404
 
 
