@@ -104,24 +104,34 @@ class SampledBatches:
         sides = [[side[row] for row in rows] for side in (self.batches.source, self.batches.target)]
         links = [] if self.batches.links is None else [self.batches.links[row] for row in rows]
         places = [place for place, pair in enumerate(varied) if pair is not None or any(self.segmenters)]
-        if places:
-            chosen = [varied[place] or written[place] for place in places]
-            texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
-            tokens = self._encode(*texts)
-            ids = self._segmented(texts, tokens, [randoms[place] for place in places])
-            fits = ~(tokens[0].truncated | tokens[1].truncated).numpy()
-            for side, limit in zip(ids, self.buckets[-1], strict=True):
-                fits &= [len(row) <= limit for row in side]
-            words = list(zip(*map(words_of, tokens), strict=True)) if self.links is not None else []
-            for number in np.flatnonzero(fits).tolist():
-                place = places[number]
-                for drawn, side in zip(sides, ids, strict=True):
-                    drawn[place] = np.asarray(side[number])
-                if self.links is not None:
-                    keeps_words = _are_words(chosen[number]) == _are_words(written[place])
-                    links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words[number])
+        chosen = [varied[place] or written[place] for place in places]
+        encoded = self._encoded(chosen, [randoms[place] for place in places]) if places else ()
+        for place, pair, (ids, words, fits) in zip(places, chosen, encoded, strict=True):
+            if not fits:
+                continue
+            for drawn, side in zip(sides, ids, strict=True):
+                drawn[place] = np.asarray(side)
+            if self.links is not None:
+                keeps_words = _are_words(pair) == _are_words(written[place])
+                links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words)
         source, target = (TokenLists(np.concatenate(side), np.array(list(map(len, side)))) for side in sides)
         return source, target, links
+
+    def _encoded(
+        self, pairs: Sequence[Pair], randoms: Sequence[np.random.Generator]
+    ) -> Iterator[tuple[Sequence[Sequence[int]], Sequence[list[int]], bool]]:
+        """Yields for each pair: the ids of its sides, the words of their tokens, and if it fits into the last bucket.
+
+        Without links, the words are empty.
+        """
+        texts = [tf.constant([pair[side] for pair in pairs]) for side in (0, 1)]
+        tokens = self._encode(*texts)
+        words = [()] * len(pairs) if self.links is None else list(zip(*map(words_of, tokens), strict=True))
+        truncated = (tokens[0].truncated | tokens[1].truncated).numpy()
+        drawn = zip(*self._segmented(texts, tokens, randoms), strict=True)
+        for ids, is_truncated, pair_words in zip(drawn, truncated, words, strict=True):
+            fits = all(len(side) <= limit for side, limit in zip(ids, self.buckets[-1], strict=True))
+            yield ids, pair_words, fits and not is_truncated
 
     def _segmented(
         self, texts: Sequence[tf.Tensor], tokens: Sequence[Tokens], randoms: Sequence[np.random.Generator]
