@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nmt_keras.config import SearchConfig
+from nmt_keras.config import SearchConfig, record_from
 from nmt_keras.files import read_json, require_format
 
 EXTRA = "assets.extra"
@@ -49,11 +49,11 @@ def default_search(version_folder: Path) -> SearchConfig:
     """Returns the search of an export, unless another is chosen: that of its signature ``serving_default``.
 
     Raises:
-        ValueError: the export has another format number.
+        ValueError: the export has another format number, or the manifest has search options that this version lacks.
     """
     manifest = read_manifest(version_folder)
     require_format(version_folder / MANIFEST, manifest, FORMAT, "Or export the run again with this version.")
-    return SearchConfig(**manifest["search"])
+    return record_from(SearchConfig, manifest["search"], f"{version_folder / MANIFEST}: search.")
 
 
 def serving_search(search: SearchConfig) -> SearchConfig:

@@ -52,6 +52,8 @@ class Options:
         for name in ("lines", "workers", "max_text_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} must be 1 or more. Received: {getattr(self, name)}.")
+        if str(self.output) == STANDARD_INPUT or (self.output.exists() and not self.output.is_file()):
+            raise ValueError(f"Output must be a regular file, so that it can be resumed. Received: {self.output}.")
         if self.output.exists() and self.input.exists() and self.output.samefile(self.input):
             raise ValueError(f"Input and output must be different files. Received: {self.output} for both.")
 
@@ -90,6 +92,8 @@ def translate_file(client: Client, lines: Iterable[str], output: Path, batch: in
                 f"{partial} has {done} lines, but the input has {skipped}. The file may belong to another input. Pass "
                 "another output."
             )
+        if done:
+            _say(f"resuming after line {done:,}. If {partial} belongs to another input or model, remove it first.")
         # disable=None: shows progress only on a terminal
         with tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress:
             for translated in _in_order(client, remaining, batch, workers):

@@ -139,7 +139,13 @@ def open_text(path: Place) -> Iterator[io.BufferedReader]:
 
 
 def standard_input() -> io.BufferedReader:
-    """Returns standard input as a stream. If it is a terminal, prints how to end the input."""
+    """Returns standard input as a stream. If it is a terminal, prints how to end the input.
+
+    Raises:
+        ValueError: standard input is closed.
+    """
+    if sys.stdin is None:
+        raise ValueError(f"{STDIN} is closed. Pass a file, or redirect {STDIN}.")
     if sys.stdin.isatty():
         print("Reading standard input. Press Ctrl-D to end it.", file=sys.stderr)
     return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))

@@ -10,6 +10,7 @@ is being loaded.
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import os
@@ -243,9 +244,11 @@ def _bind(host: str, port: int) -> socket.socket:
             listener.bind(address)
             on_failure.pop_all()
     except OSError as error:
-        raise ValueError(
-            f"--host, --port: cannot listen on {host} port {port}: {error}. Choose another port, or 0 for a free one."
-        ) from error
+        is_taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        remedy = (
+            "Choose another port, or 0 for a free one." if is_taken else "Pass an address of this machine as --host."
+        )
+        raise ValueError(f"--host, --port: cannot listen on {host} port {port}: {error}. {remedy}") from error
     return listener
 
 

@@ -6,8 +6,12 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import IO
+
+_HIDING = threading.RLock()
+"""Held while standard error is another file, because all threads share it."""
 
 
 @contextlib.contextmanager
@@ -16,13 +20,13 @@ def native_messages_hidden() -> Iterator[None]:
 
     On a machine without a GPU, TensorFlow and SentencePiece print about ten lines that look like errors, such as
     "failed call to cuInit". No setting switches them off. Messages of Python are shown. If TF_CPP_MIN_LOG_LEVEL is 0 or
-    1, nothing is hidden.
+    1, nothing is hidden. Only one thread at a time runs such a context.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
         yield
         return
-    ours = sys.stderr
-    with _nameless_file() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with _HIDING, _nameless_file() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+        ours = sys.stderr
         os.dup2(hidden.fileno(), 2)
         if ours is sys.__stderr__:
             sys.stderr = shown

@@ -7,12 +7,14 @@ folder is a hash of these.
 
 import hashlib
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from nmt_keras.cores import available_cores
+from nmt_keras.files import is_abandoned
 
 SWITCH = "NMT_COMPILATION_CACHE"
 """Environment variable. The value ``off`` disables the cache."""
@@ -20,7 +22,7 @@ SWITCH = "NMT_COMPILATION_CACHE"
 FLAGS, DIRECTORY = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
 
 LARGEST = 2**30
-"""Maximum size at a start, in bytes. A larger cache is emptied."""
+"""Maximum size at a start, in bytes. In a larger cache, entries older than an hour are removed."""
 
 PROCESSOR = Path("/proc/cpuinfo")
 
@@ -45,8 +47,9 @@ def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
         root.parent.mkdir(parents=True, exist_ok=True)
         _make_own(root)
         if sum(entry.lstat().st_size for entry in root.rglob("*")) > LARGEST:
-            shutil.rmtree(root)
-            _make_own(root)
+            for entry in filter(Path.is_file, root.rglob("*")):
+                if is_abandoned(entry):  # other processes may compile into the same folders
+                    entry.unlink()
         folder = root / _key()
         _make_own(folder)
     except (OSError, PackageNotFoundError) as error:
@@ -63,7 +66,7 @@ def _key() -> str:
     lines = PROCESSOR.read_text().splitlines()
     processor = sorted({line for line in lines if line.startswith(names)})
     settings = [os.environ.get(name) for name in ("TF_NUM_INTRAOP_THREADS", "XLA_FLAGS", FLAGS)]
-    facts = version("tensorflow"), processor, len(os.sched_getaffinity(0)), settings
+    facts = version("tensorflow"), processor, len(available_cores()), settings
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 

@@ -15,6 +15,7 @@ from nmt_keras_serve.lines import TEXT_SUFFIXES
 
 from nmt_keras.cli.console import Console
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
+from nmt_keras.cores import available_cores
 from nmt_keras.manifest import default_search, exported_version
 from nmt_keras.runs.directory import is_run, read_recipe
 
@@ -25,7 +26,7 @@ Flag = tyro.conf.FlagCreatePairsOff[bool]
 """An option without a value; ``False`` by default."""
 
 SUPPRESSED: Any = tyro.conf.Suppress  # Any, because mypy would read a subscript of it as a type
-SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
+SIDE_BY_SIDE = max(1, len(available_cores()) // BATCHES_AT_ONCE)
 """Threads per operation for commands that run batches in parallel. With more, batches would wait for each other."""
 
 RARE = (

@@ -51,8 +51,8 @@ class Compare(Command):
     def check(self) -> None:
         """Raises ValueError if a recipe or an option is invalid."""
         require(bool(self.recipes), "RECIPE", "at least one recipe", self.recipes)
-        found = {recipe.corpus for recipe in map(find_recipe, self.recipes)}
-        require(len(found) == 1, "RECIPE", "recipes with the same selection and split of the corpus", self.recipes)
+        found = {(recipe.corpus, recipe.filters) for recipe in map(find_recipe, self.recipes)}
+        require(len(found) == 1, "RECIPE", "recipes with the same selection, split and filters", self.recipes)
         for name, value in {"--updates": self.updates, "--jobs": self.jobs}.items():
             require(value > 0, name, "1 or more", value)
         require(bool(self.rates) and min(self.rates) > 0, "--rates", "at least one factor, all positive", self.rates)

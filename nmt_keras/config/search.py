@@ -1,13 +1,13 @@
 """Configuration of the search for translations."""
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Literal
 
 from nmt_keras.config.checks import require, require_choices, require_each, require_positive
+from nmt_keras.cores import available_cores
 
-BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
+BATCHES_AT_ONCE = max(2, min(8, len(available_cores())))
 """Number of batches translated concurrently. While one batch runs small operations, the others keep the processors
 busy."""
 
@@ -68,9 +68,9 @@ class SearchConfig:
             self.n_best,
         )
         require_choices(self)
-        require_each(
-            self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta", "no_repeat_ngram_size"
-        )
+        require_each(self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta")
+        if self.no_repeat_ngram_size != 0:
+            require_positive(self, "no_repeat_ngram_size")
         require_each(self, lambda value: 0.0 < value < math.inf, "a number above 0", "repetition_penalty")
         require(
             self.temperature == 0.0 or self.temperature >= 1e-6,
@@ -79,7 +79,8 @@ class SearchConfig:
             self.temperature,
             "With a lower temperature, the logits overflow.",
         )
-        require(self.top_k is None or self.top_k >= 1, "SearchConfig.top_k", "None, or a positive number", self.top_k)
+        if self.top_k is not None:
+            require_positive(self, "top_k")
         require(0.0 < self.top_p <= 1.0, "SearchConfig.top_p", "a probability in (0, 1]", self.top_p)
         if self.temperature > 0.0:
             require(

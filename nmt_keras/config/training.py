@@ -116,24 +116,17 @@ class TrainConfig:
             self,
             lambda value: value is None or 0 < value < float("inf"),
             "a positive number",
-            "steps",
             "epochs",
             "minutes",
             "halve_every",
             "epsilon",
-            "batch_size",
-            "batch_tokens",
-            "gradient_accumulation_steps",
-            "segmentations",
-            "length_buckets",
-            "pool_size",
             "learning_rate",
             "clip_norm",
-            "validations",
         )
-        require_positive(
-            self, "patience", "log_every", "checkpoint_every", "validation_sentences", "max_to_keep", "max_skipped"
-        )
+        optional = [name for name in ("steps", "batch_tokens") if getattr(self, name) is not None]
+        require_positive(self, *optional, "batch_size", "gradient_accumulation_steps", "length_buckets", "pool_size")
+        require_positive(self, "segmentations", "validations", "validation_sentences", "patience", "max_skipped")
+        require_positive(self, "log_every", "checkpoint_every", "max_to_keep")
         require(self.max_tokens >= 2, "TrainConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         require(
             self.batch_tokens is None or self.batch_tokens >= self.max_tokens,

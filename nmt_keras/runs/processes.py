@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import tensorflow as tf
 
+from nmt_keras.cores import available_cores, use_cores
 from nmt_keras.training import Interrupted
 
 
@@ -24,7 +25,7 @@ class Processes:
     """
 
     def __init__(self, jobs: int):
-        cores = sorted(os.sched_getaffinity(0))
+        cores = available_cores()
         self._shares: SimpleQueue[list[int]] = SimpleQueue()
         for job in range(jobs):
             self._shares.put(cores[job::jobs] or [cores[job % len(cores)]])
@@ -62,7 +63,7 @@ class Processes:
 
     def _set_up_thread(self) -> None:
         """Assigns cores to a thread and blocks SIGINT in it. Processes that the thread starts inherit both."""
-        os.sched_setaffinity(0, self._shares.get())
+        use_cores(self._shares.get())
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 

@@ -20,7 +20,6 @@ be resumed: existing results are kept, and a stopped run continues from its last
 
 import json
 import math
-import os
 import platform
 import re
 import shutil
@@ -37,6 +36,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_keras.config import Recipe, require
+from nmt_keras.cores import available_cores
 from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus, evaluation_pairs
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import all_baselines
@@ -59,8 +59,8 @@ class Study:
     """Systems, their corpus, and the protocol of their training.
 
     Raises:
-        ValueError: there is no system, two names or seeds are equal, a name is not allowed, the test set is empty, or a
-            baseline is not another system of the study.
+        ValueError: there is no system, two names or seeds are equal, a name is not allowed, the filters differ, the
+            test set is empty, or a baseline is not another system of the study.
     """
 
     folder: Path
@@ -93,6 +93,8 @@ class Study:
         require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "at least one seed, all different", self.seeds)
         is_valid = all(re.fullmatch(r"[\w.+-]+", name) for name in names)
         require(is_valid, "systems", "names of letters, digits, and the characters _ . + -", names)
+        filters = {system.filters for system in self.systems}
+        require(len(filters) == 1, "systems", "the same filters, so that all train on the same pairs", filters)
         require(bool(self.corpus.test), "corpus", "a corpus with test pairs", self.corpus.name)
         all_baselines(names, self.baselines)
 
@@ -263,7 +265,7 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     pilots = read_json(study.pilot_path(system))["pilots"] if study.needs_pilots else []
     run = Run(study.run_folder(system, seed), recipe)
     _train(run, study)
-    seconds, cores = _seconds(run), len(os.sched_getaffinity(0))
+    seconds, cores = _seconds(run), len(available_cores())
     if seed == study.seeds[0]:  # the pilot of the chosen rate is a part of the run
         seconds += sum(row["seconds"] for row in pilots if row["learning_rate"] != recipe.train.learning_rate)
     _say(run, f"translating {len(study.pairs):,} sentences")

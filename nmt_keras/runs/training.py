@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import Recipe, RunOptions, TrainConfig
+from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
 from nmt_keras.corpus import CorpusOptions, Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import encode_pairs
@@ -68,6 +68,9 @@ def train_run(
     origin: CorpusOptions | None,
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
+    if (source := options.init_from) is not None:
+        other = "another directory than RunOptions.init_from"
+        require(Path(source).resolve() != folder.resolve(), "run", other, str(folder), "A fine-tuned run is a new run.")
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
     with sole_writer(folder) if chief else nullcontext(), reporting_lost_workers(replicas):
         recipe = resolve_recipe(folder, recipe)  # another process may have created the run meanwhile

@@ -4,6 +4,7 @@ The first signal is recorded. A second one takes effect at once, except SIGHUP: 
 """
 
 import signal
+import threading
 from types import FrameType
 from typing import Self
 
@@ -19,7 +20,8 @@ class Interrupted(KeyboardInterrupt):
 class StopSignals:
     """Context that records the first signal that ends training. The previous handlers then handle a second one.
 
-    Under nohup, the process ignores SIGHUP.
+    Under nohup, the process ignores SIGHUP. In a thread that is not the main thread, no signal is recorded: Python
+    calls handlers in the main thread only.
     """
 
     received: int | None = None
@@ -27,7 +29,9 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         ignores_hangup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-        heeded = (signal.SIGINT, signal.SIGTERM, *[signal.SIGHUP] * (not ignores_hangup))
+        heeded = [signal.SIGINT, signal.SIGTERM, *[signal.SIGHUP] * (not ignores_hangup)]
+        if threading.current_thread() is not threading.main_thread():
+            heeded = []
         self._handlers = {number: signal.signal(number, self._record) for number in heeded}
         return self
 

@@ -189,11 +189,22 @@ class Trainer:
             self.report(f"training for {span}, in epochs of {len(self.batches)} batches")
 
     def _more_updates(self) -> int:
-        """Returns the number of updates to add to a finished run. Minutes are converted at the run's mean speed."""
+        """Returns the number of updates to add to a finished run. Minutes are converted at the run's mean speed.
+
+        Raises:
+            ValueError: the minutes are shorter than a validation, which they include.
+        """
         updates = 0.0
         if self._more_epochs is not None:
             updates = self._more_epochs * len(self.batches) / self.config.gradient_accumulation_steps
         elif self._more_minutes is not None:
+            shortest = self.progress.validation_seconds if self.config.minutes is not None else 0.0
+            require(
+                60.0 * self._more_minutes > shortest,
+                "RunOptions.more_minutes",
+                f"more than {shortest / 60.0:.2f} (the time of a validation)",
+                self._more_minutes,
+            )
             updates = 60.0 * self._more_minutes * self.progress.step / self.progress.seconds
         return math.ceil(updates)
 

@@ -12,10 +12,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies
 
 import httpx
 
 from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine. Requests to them do not use the settings of the environment."""
 
 BUSY = (429, 502, 503)
 """HTTP statuses of a busy server: too many requests (429), overload (503), and a proxy without its server (502)."""
@@ -36,7 +40,7 @@ class RestConnection:
         url: URL of the server, without a path.
         model: The model.
         timeout: Time limit of a whole answer in seconds.
-        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the system.
+        ca_file: PEM file of the certificates that signed the server's certificate. See ``http_client``.
         transport: HTTPX transport for tests. `None` uses the network.
     """
 
@@ -51,9 +55,7 @@ class RestConnection:
         self._url = url
         self._model = model
         self._timeout = timeout
-        through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
-        verify = True if ca_file is None else trusting(ca_file)
-        self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy, verify=verify)
+        self._http = http_client(url, timeout, ca_file, transport=transport)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
         """Returns the outputs of ``signature``. ``inputs`` maps each input to its list of values."""
@@ -87,13 +89,17 @@ class RestConnection:
             answer = _within(self._timeout, lambda: self._fetch(request))
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                reason = str(error).rpartition("verify failed: ")[2].partition(" (_ssl")[0]
                 raise ClientError(
-                    f"The certificate of {self._url} is not trusted. Pass the certificate of its signer (ca_file)."
+                    f"The certificate of {self._url} is not trusted: {reason}. If its signer is unknown here, pass the "
+                    "certificate of the signer (ca_file)."
                 ) from error
             if "WRONG_VERSION_NUMBER" in str(error):
                 raise ClientError(f"The server at {self._url} does not use HTTPS. Write http:// instead.") from error
-            advice = "Start one with `nmt serve`, or pass another --url"
-            raise Unavailable(f"No server answers at {self._url}. {advice}.") from error
+            advice = "Start one with `nmt serve`, or pass another --url."
+            if self._http.trust_env and getproxies():
+                advice += f" The environment has a proxy ({', '.join(getproxies().values())}), which may not answer."
+            raise Unavailable(f"No server answers at {self._url}. {advice}") from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise ClientError(f"{self._url} did not answer in time. Send less text, or raise the timeout.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
@@ -129,6 +135,28 @@ class RestConnection:
         if answer.status in BUSY:
             raise Unavailable(message, _seconds(answer.headers.get("retry-after", "")))
         raise ClientError(message)
+
+
+def http_client(url: str, timeout: float, ca_file: Path | None = None, **settings: Any) -> httpx.Client:
+    """Returns an HTTP client of a server. Proxies of the environment are used, except on this machine.
+
+    Args:
+        url: URL of the server.
+        timeout: Time limit of each step of a request in seconds.
+        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the environment
+            (SSL_CERT_FILE, SSL_CERT_DIR; not for this machine), or else those of the package certifi.
+        settings: Further arguments of ``httpx.Client``.
+
+    Raises:
+        ValueError: ``ca_file`` holds no certificates, or the settings of the environment are wrong.
+    """
+    verify = True if ca_file is None else trusting(ca_file)
+    trusts = urlsplit(url).hostname not in LOOPBACK
+    try:
+        return httpx.Client(timeout=timeout, verify=verify, trust_env=trusts, **settings)
+    except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
+        names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+        raise ValueError(f"The environment's proxies or certificates are wrong: {error}. Check {names}.") from error
 
 
 def trusting(ca_file: Path) -> ssl.SSLContext:

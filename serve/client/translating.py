@@ -33,6 +33,8 @@ DEFAULT_BATCH_SIZE = 64
 DEFAULT_TEXT_BYTES = 8192
 """Far more than a sentence, and so little that a batch of such sentences is smaller than 1 MiB, the limit of nginx."""
 
+MAX_TIMEOUT = 24 * 60 * 60
+
 DEFAULT_RETRY = Retry()
 
 Record = TypeVar("Record", Translation, Alignment, Hypotheses)
@@ -51,7 +53,8 @@ class Client:
         max_text_bytes: Maximum UTF-8 bytes of a sentence, because servers refuse long strings. Longer sentences are
             cut, and their answers are ``truncated``.
         retry: Number of attempts and pauses if the server is busy.
-        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the system.
+        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the environment
+            (SSL_CERT_FILE, SSL_CERT_DIR; not for this machine), or else those of the package certifi.
         transport: HTTPX transport for tests. `None` uses the network.
 
     Raises:
@@ -76,6 +79,8 @@ class Client:
             raise ValueError(f"batch_size must be 1 or more. Received: {batch_size}.")
         if max_text_bytes < 1:
             raise ValueError(f"max_text_bytes must be 1 or more. Received: {max_text_bytes}.")
+        if not 0 < timeout <= MAX_TIMEOUT:
+            raise ValueError(f"timeout must be more than 0 and at most {MAX_TIMEOUT} seconds. Received: {timeout}.")
         if version is not None and label is not None:
             raise ValueError(f"Pass version or label, not both. Received: version {version} and label {label!r}.")
         self.url = url.rstrip("/")

@@ -7,11 +7,10 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
-from ..client.rest import trusting
+from ..client.rest import http_client
 
 
 class Mismatch(Exception):
@@ -70,12 +69,10 @@ def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -
     """Connects to the server at ``url``.
 
     Raises:
-        ValueError: The model is not AVAILABLE, or ``ca_file`` holds no certificates.
+        ValueError: The model is not AVAILABLE, ``ca_file`` holds no certificates, or the environment is wrong.
         httpx.HTTPError: The server does not answer.
     """
-    local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-    verify = True if ca_file is None else trusting(ca_file)
-    http = httpx.Client(base_url=url, timeout=timeout, trust_env=not local, verify=verify)
+    http = http_client(url, timeout, ca_file, base_url=url)
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(http.close)
         response = http.get(f"/v1/models/{model}")

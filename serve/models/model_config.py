@@ -135,7 +135,8 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
             raise invalid(f"Illegal to list model {model.name} multiple times in config list")
         if not model.base_path.startswith("/"):
             raise invalid(
-                f"Expected model {model.name} to have an absolute path or URI; got base_path()={model.base_path}"
+                f"Expected model {model.name} to have an absolute path or URI; got base_path()={model.base_path}. "
+                "This server reads absolute paths only."
             )
         if model.model_platform != "tensorflow":
             raise invalid(f"Model {model.name} requests unsupported platform {model.model_platform!r}")

@@ -46,9 +46,10 @@ def warm_up(servable: Servable, path: Path) -> None:
             if count >= MAX_RECORDS:
                 raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
             _answer(servable, record, path)
-    except tf.errors.DataLossError as error:
+    except (tf.errors.DataLossError, tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
+        reason = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
         advice = "Please verify your warmup data is in TFRecord format."
-        raise StatusError(Code.DATA_LOSS, f"{error.message}. {advice}") from error
+        raise StatusError(Code(error.error_code), f"{path}: {reason}. {advice}") from error
 
 
 def _answer(servable: Servable, record: bytes, path: Path) -> None:

@@ -117,12 +117,14 @@ function settingsOf(name) {
   return config.models.find((model) => model.name === name);
 }
 
-/** Reads config.json. If the file or a setting is missing, defaults are used. */
+/** Reads config.json. If the file or a setting is missing or wrong, defaults are used. */
 async function readConfig() {
   const defaults = { models: [], timeout_seconds: 20 };
   try {
-    const response = await fetch("config.json");
-    return response.ok ? { ...defaults, ...(await response.json()) } : defaults;
+    const response = await fetch("config.json", { signal: AbortSignal.timeout(1000 * defaults.timeout_seconds) });
+    const found = response.ok ? { ...defaults, ...(await response.json()) } : defaults;
+    if (Array.isArray(found.models) && found.timeout_seconds > 0) return found;
+    throw new TypeError("expected a list of models and a positive number of timeout_seconds");
   } catch (error) {
     console.error("config.json:", error.message);
     return defaults;

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -121,11 +122,12 @@ def test_a_folder_that_cannot_be_trusted_or_written_is_not_used_and_told_in_one_
     assert "\n" not in line
 
 
-def test_a_cache_that_is_too_large_is_emptied(root, monkeypatch):
+def test_a_cache_that_is_too_large_loses_entries_that_no_starting_process_needs(root, monkeypatch):
     folder, _ = used(monkeypatch)
     (folder / "entry.pb").write_bytes(bytes(100))
-    for largest, kept in ((10_000, True), (50, False)):
+    for largest, age, kept in ((10_000, 7200, True), (50, 60, True), (50, 7200, False)):
         monkeypatch.setattr(cache, "LARGEST", largest)
+        os.utime(folder / "entry.pb", (time.time() - age,) * 2)
         assert used(monkeypatch) == (folder, [])
         assert (folder / "entry.pb").exists() == kept
 

@@ -54,6 +54,8 @@ def test_minutes_lengthen_a_run_of_minutes(batches, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 16))
     settings = config(steps=None, minutes=0.05)
     first = Run(batches, tmp_path, settings)()
+    with pytest.raises(ValueError, match=r"RunOptions\.more_minutes: expected more than 0\.\d\d .* received 0\.0001"):
+        Run(batches, tmp_path, settings)(more_minutes=0.0001)
     more = Run(batches, tmp_path, settings)(more_minutes=0.05)
     assert first.steps[-1] > 1
     assert more.steps[0] == first.steps[-1] + 1

@@ -231,6 +231,11 @@ def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_bet
     assert again["scores"] == {}
 
 
+def test_a_run_is_not_fine_tuned_into_itself(folder, corpus):
+    with pytest.raises(ValueError, match=r"expected another directory than RunOptions\.init_from"):
+        Run(folder).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=f"{folder}/../{folder.name}"))
+
+
 def test_a_damaged_best_checkpoint_is_not_copied_into_a_new_run(folder, corpus, tmp_path):
     (best,) = (folder / "checkpoints" / "best").glob("ckpt-*/*.data-*")
     best.write_bytes(best.read_bytes()[:100])

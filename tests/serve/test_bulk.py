@@ -77,13 +77,14 @@ def test_answers_that_arrive_in_another_order_are_written_in_order(output):
     assert output.read_text() == translated(*range(9))
 
 
-def test_after_an_error_the_same_command_continues_where_the_output_ends(output):
+def test_after_an_error_the_same_command_continues_where_the_output_ends(output, capsys):
     with pytest.raises(ClientError, match="HTTP 500: broken"):
         translate(Upper(fail_at=4), lines(10), output, batch=2)
     assert partial_file(output).read_text() == translated(*range(6))
     assert not output.exists()
     server = Upper()
     translate(server, lines(10), output, batch=3)
+    assert "resuming after line 6. If" in capsys.readouterr().err
     assert server.asked == [["línea 6", "línea 7", "línea 8"], ["línea 9"]]
     assert output.read_text() == translated(*range(10))
 
@@ -156,7 +157,8 @@ def test_a_killed_command_continues_where_it_was(served, tmp_path, output):
         process.kill()
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert output.read_text().splitlines() == [f"b a{number}" for number in range(40)]
-    assert finished.stderr == ""  # no progress bar outside a terminal
+    (line,) = finished.stderr.splitlines()  # no progress bar outside a terminal
+    assert "resuming after line " in line
 
 
 @pytest.mark.parametrize(("long", "beginning"), [("a b c d e", "e d c b a"), ("ñ " * 40_000, "ñ ñ ")])
@@ -175,6 +177,8 @@ def test_the_command_warns_of_sentences_that_were_cut(served, tmp_path, output, 
     ("arguments", "message"),
     [
         (["in", "in"], "Received: in for both"),
+        (["in", "-"], "Output must be a regular file, so that it can be resumed. Received: -"),
+        (["in", "/dev/full"], "Received: /dev/full"),
         (["in", "out", "--max-text-bytes", "0"], "--max-text-bytes must be 1 or more. Received: 0"),
         (["in", "out", "--workers", "0"], "--workers must be 1 or more. Received: 0"),
         (["nowhere", "out"], "nowhere"),

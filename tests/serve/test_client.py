@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import random
 import re
 import socket
@@ -206,6 +207,8 @@ def test_texts_must_be_a_list_of_strings(texts):
         {"label": "stable", "version": 3},
         {"max_text_bytes": 0},
         {"batch_size": 0},
+        {"timeout": 1e12},
+        {"timeout": math.nan},
         {"ca_file": "missing.pem", "url": "https://server"},
     ],
 )
@@ -213,6 +216,22 @@ def test_a_wrong_argument_is_named_with_its_value(options):
     (name, value), *_ = options.items()
     with pytest.raises(ValueError, match=f"{name}.*Received: .*{re.escape(repr(value))}"):
         Client(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("NO_PROXY", "[::1]"), ("ALL_PROXY", "socks5://proxy:1"), ("SSL_CERT_FILE", "missing.pem")]
+)
+def test_a_wrong_setting_of_the_environment_is_named(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=rf"environment's .* Check .*{name}"):
+        Client("https://server")
+
+
+def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
+    proxy = f"http://{closed_port()}"
+    monkeypatch.setenv("http_proxy", proxy)
+    with Client("http://server", retry=Retry(1)) as client, pytest.raises(Unavailable, match=f"proxy \\({proxy}\\)"):
+        client.translate(["uno"])
 
 
 @pytest.mark.parametrize(
@@ -280,6 +299,10 @@ def test_a_busy_server_is_asked_again_after_pauses_that_double(monkeypatch, fail
     [
         *((httpx.Response(status, json={"error": "no"}), "no") for status in (400, 404, 413, 500, 504)),
         (httpx.ReadTimeout("slow"), "did not answer in time"),
+        (
+            httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: it has expired (_ssl.c:1)"),
+            "not trusted: it has expired. If",
+        ),
     ],
 )
 def test_an_error_that_would_come_again_is_not_retried(monkeypatch, failure, message):

@@ -197,8 +197,16 @@ def test_a_body_is_passed_on_as_it_arrives_and_never_written_to_the_disk(front):
     assert answer.text == str(MIB)
 
 
-def test_a_body_beyond_the_limit_is_refused(front):
-    assert front.http.post("/v1/models/a:predict", content=bytes(MIB + 1)).status_code == 413
+@pytest.mark.parametrize(
+    ("size", "encoding", "status", "error"),
+    [(MIB + 1, "identity", 413, "The body is larger than 1 MiB."), (9, "gzip", 415, "The body is compressed.")],
+)
+def test_a_body_that_nginx_refuses_gets_a_json_document(front, size, encoding, status, error):
+    answer = front.http.post("/v1/models/a:predict", content=bytes(size), headers={"Content-Encoding": encoding})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
+    assert answer.json()["error"].startswith(error)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert front.http.post("/error.json").status_code == 404
 
 
 def test_the_page_and_no_metrics_are_served(front):

@@ -450,6 +450,7 @@ NO_ALIGNMENT = {"metadata": {"signature_def": {"signature_def": {"serving_defaul
         (STATUS, versions("END", "NOT_FOUND", "Could not find <b>saved_model.pb</b>"), ["find <b>saved_model.pb</b>"]),
         (METADATA, {"json": NO_ALIGNMENT}, ["The model “spa-eng” has no alignments"]),
         ("**/config.json", {"status": 404}, ["No model is selected"]),
+        ("**/config.json", {"json": {"models": None}}, ["No model is selected"]),
         (PREDICT, {"status": 400, "json": {"error": "<b>no</b>"}}, ["refused the sentence", "Reason: <b>no</b>"]),
         (PREDICT, {"status": 500, "json": {"error": "<b>no</b>"}}, ["The server failed", "Reason: <b>no</b>"]),
     ],

@@ -449,6 +449,8 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
         port = busy.getsockname()[1]
         with pytest.raises(SystemExit, match=f"port {port}: .* in use"):
             server.main(["--model-dir", str(tmp_path), "--port", str(port)])
+    with pytest.raises(SystemExit, match="Pass an address of this machine"):
+        server.main(["--model-dir", str(tmp_path), "--host", "192.0.2.1", "--port", "0"])
 
 
 @pytest.mark.parametrize(
@@ -495,7 +497,15 @@ def test_the_log_has_what_its_options_ask_for(tmp_path, options, lines):
 
 HIDING = """
 import os, sys
+from concurrent.futures import ThreadPoolExecutor
 from serve.startup import native_messages_hidden
+
+def hide(number):
+    with native_messages_hidden():
+        return sys.stderr
+
+with ThreadPoolExecutor(4) as threads:
+    list(threads.map(hide, range(400)))
 
 with native_messages_hidden():
     os.write(2, b"native 1\\n")

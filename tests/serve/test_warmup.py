@@ -56,5 +56,9 @@ def test_a_failing_warm_up_request_fails_the_load(reverser, tmp_path, records, m
 def test_warm_up_data_of_another_format_fails_the_load(reverser, tmp_path):
     folder = with_warm_up(reverser, tmp_path / "1")
     (folder / REQUESTS).write_bytes(b"not a record file, but long enough")
-    with pytest.raises(StatusError, match="TFRecord"):
+    with pytest.raises(StatusError, match=f"{REQUESTS}: corrupted record.*TFRecord"):
+        load_warm(folder)
+    (folder / REQUESTS).unlink()
+    (folder / REQUESTS).mkdir()
+    with pytest.raises(StatusError, match=f"{REQUESTS}: [^{{]*Is a directory. Please"):
         load_warm(folder)

@@ -7,6 +7,7 @@ copy and to reverse train real models.
 import math
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -345,6 +346,14 @@ def test_a_second_signal_acts_at_once_and_the_handlers_come_back():
         with pytest.raises(KeyboardInterrupt):
             interrupt()
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_a_training_in_another_thread_leaves_signals_to_the_main_thread():
+    handler = signal.getsignal(signal.SIGTERM)
+    with ThreadPoolExecutor(1) as threads, StopSignals() as outer:
+        assert threads.submit(StopSignals().__enter__).result().received is None
+        assert signal.getsignal(signal.SIGTERM) == outer._record
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 # Checkpoints that do not fit, and losses that are not finite
