@@ -37,12 +37,6 @@ class Recipe:
     def __post_init__(self) -> None:
         decoder, attention = self.model.decoder, self.model.attention
         require(bool(self.name.strip()) and "/" not in self.name, "Recipe.name", "a name without /", self.name)
-        require(
-            self.train.segmentation_alpha is None or "subword" in (self.source.kind, self.target.kind),
-            "TrainConfig.segmentation_alpha",
-            "None unless a side has a subword tokenizer",
-            self.train.segmentation_alpha,
-        )
         for name, tokens in {
             "SearchConfig.max_tokens": self.search.max_tokens,
             "TokenizerConfig.max_tokens of the target": self.target.max_tokens,

@@ -63,11 +63,6 @@ class TrainConfig:
     """Maximum global L2 norm of the gradients. Larger gradients are scaled down; None for no limit."""
     label_smoothing: float = 0.1
     """Share of the target probability that is spread evenly over the vocabulary, in [0, 1)."""
-    segmentation_alpha: float | None = None
-    """Exponent alpha of subword regularisation (Kudo 2018). In each epoch, segmentations are drawn with probabilities
-    proportional to P(pieces)^alpha. None uses the most probable segmentation. Subword tokenizers only."""
-    segmentations: int = 16
-    """Number of most probable segmentations that subword regularisation draws from."""
     augmentation: float = 0.0
     """Share of the training pairs that are varied in each epoch, 0 to 1: lower case, no final punctuation, no accents,
     no inverted marks, typographic quotes, other names. Above 0, subword vocabularies have placeholders for names,
@@ -125,7 +120,7 @@ class TrainConfig:
         )
         optional = [name for name in ("steps", "batch_tokens") if getattr(self, name) is not None]
         require_positive(self, *optional, "batch_size", "gradient_accumulation_steps", "length_buckets", "pool_size")
-        require_positive(self, "segmentations", "validations", "validation_sentences", "patience", "max_skipped")
+        require_positive(self, "validations", "validation_sentences", "patience", "max_skipped")
         require_positive(self, "log_every", "checkpoint_every", "max_to_keep")
         require(self.max_tokens >= 2, "TrainConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         require(
@@ -137,7 +132,6 @@ class TrainConfig:
         require_each(
             self, lambda value: value >= 0, "0 or more", "seed", "warmup_steps", "guided_weight", "weight_decay"
         )
-        require_each(self, lambda value: value is None or value >= 0, "None, or 0 or more", "segmentation_alpha")
         require_each(self, lambda value: 0.0 < value < 1.0, "in (0, 1)", "plateau_factor")
         require_each(self, lambda value: 0.0 <= value < 1.0, "in [0, 1)", "beta_2", "rho", "label_smoothing")
         require_each(

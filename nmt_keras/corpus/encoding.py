@@ -10,8 +10,8 @@ from nmt_keras.corpus.alignments import Link, from_pharaoh, token_links
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.corpus.regularisation import SampledBatches, Segmenter, words_of
-from nmt_keras.text import Codec, SubwordTokenizer, Tokenizer, Tokens
+from nmt_keras.corpus.varied_batches import VariedBatches, words_of
+from nmt_keras.text import Codec, Tokenizer, Tokens
 
 MAX_LEFT_OUT = 0.05
 """Share of skipped pairs above which a warning is reported."""
@@ -30,22 +30,14 @@ def batch_pairs(
     Args:
         pairs: The training set.
         tokenizers: Tokenizers of source and target.
-        config: Configuration of length limits, buckets, batch size and subword regularisation.
+        config: Configuration of length limits, buckets, batch size and augmentation.
         report: Function that receives messages for the user.
         alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for no alignments.
         max_ratio: Maximum ratio of the longer side to the shorter one, in tokens; ``None`` for no limit.
 
     Raises:
-        ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with subword
-            regularisation.
+        ValueError: no pair is short enough, or a line is not an alignment.
     """
-    require(
-        alignments is None or config.segmentation_alpha is None,
-        "TrainConfig.segmentation_alpha",
-        "None with --alignments",
-        config.segmentation_alpha,
-        "Alignments are valid only for the most probable segmentation. Remove --alignments, or pass None.",
-    )
     limit = config.max_tokens
     limits = [min(limit, tokenizer.config.max_tokens) for tokenizer in tokenizers]
     either, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
@@ -82,18 +74,9 @@ def batch_pairs(
         seed=config.seed,
         links=None if links is None else _token_links(pairs, links, codec),
     )
-    if not config.augmentation and config.segmentation_alpha is None:
+    if not config.augmentation:
         return batches
-    segmenters = _segmenter(tokenizers[0], config), _segmenter(tokenizers[1], config)
-    return SampledBatches(batches, pairs, codec, Augmentation(config.augmentation, pairs), segmenters, links)
-
-
-def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
-    """Returns the segmenter of one side, or ``None`` if its segmentation is fixed."""
-    alpha = config.segmentation_alpha
-    if alpha is not None and isinstance(tokenizer, SubwordTokenizer) and tokenizer.config.kind == "subword":
-        return Segmenter(tokenizer, alpha, config.segmentations)
-    return None
+    return VariedBatches(batches, pairs, codec, Augmentation(config.augmentation, pairs), links)
 
 
 def _token_links(pairs: Sequence[Pair], links: Sequence[frozenset[Link]], codec: Codec) -> list[np.ndarray]:

@@ -41,8 +41,7 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
     Raises:
         ValueError: the recipe does not fit the corpus. A corpus with alignments requires one alignment per training
             pair, a trainable attention, and another precision than "mixed_float16". For a prepared corpus, the recipe
-            must have the tokenizers of the corpus, a ``TrainConfig.max_tokens`` of at least the longest side, and no
-            ``TrainConfig.segmentation_alpha``.
+            must have the tokenizers of the corpus, and a ``TrainConfig.max_tokens`` of at least the longest side.
     """
     if isinstance(corpus, PreparedSplit):
         return _prepared(corpus, recipe, report)
@@ -125,13 +124,6 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
         "TrainConfig.max_tokens",
         f"at least {longest}, the maximum number of tokens per side in {corpus.folder}",
         config.max_tokens,
-    )
-    require(
-        config.segmentation_alpha is None,
-        "TrainConfig.segmentation_alpha",
-        "None with a prepared corpus",
-        config.segmentation_alpha,
-        "The tokens of a prepared corpus are fixed.",
     )
     facts = {
         "name": split.name,

@@ -84,11 +84,6 @@ class Codec(tf.Module):
         source_tokens, target_tokens = self.encode_pairs(*sides)
         return (source_tokens.ids, decoder_inputs(target_tokens.ids)), target_tokens.ids
 
-    def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns training pairs as the tokenizers read them: normalised, with placeholders, without capitals."""
-        sources, targets, copies = self._pairs(source, target)
-        return sources.marked(copies, keeps_uncertain=True), targets.marked(copies)
-
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor, source: Source, unknown: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -16,11 +16,9 @@ import io
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -175,27 +173,6 @@ class SubwordTokenizer(Tokenizer):
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
         displayed = self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1]))
         return replaced(tf.reshape(displayed, tf.shape(ids)), replacements)
-
-    def segmentations(self, line: str, count: int) -> tuple[list[list[int]], np.ndarray]:
-        """Returns the most probable segmentations of ``line``, best first, as ids that end in END.
-
-        Args:
-            line: One sentence, of any length, from ``normalise_lines``.
-            count: Maximum number of segmentations. With 1, the result equals ``encode`` without truncation.
-
-        Returns:
-            The segmentations, and their log-probabilities [N] float64 in nats, each the sum over its pieces.
-        """
-        found = self._processor.nbest_encode_as_ids(line, count)
-        return [[*ids, END] for ids in found], np.array([self._scores[ids].sum() for ids in found])
-
-    @cached_property
-    def _processor(self) -> sentencepiece.SentencePieceProcessor:
-        return sentencepiece.SentencePieceProcessor(model_proto=self._model)
-
-    @cached_property
-    def _scores(self) -> np.ndarray:
-        return np.array([self._processor.get_score(piece) for piece in range(self.vocabulary_size)])  # [V] nats
 
     def _tokenizer(self) -> tf_text.SentencepieceTokenizer:
         """Returns a tokenizer for one use. TensorFlow caches the parsed model.

@@ -148,8 +148,6 @@ WRONG = [
     (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "top_p"),
     (SearchConfig, {"top_k": 5}, "top_k"),
     (TrainConfig, {"guided_weight": -0.1}, "guided_weight"),
-    (TrainConfig, {"segmentation_alpha": -0.1}, "segmentation_alpha"),
-    (TrainConfig, {"segmentations": 0}, "segmentations"),
     (SearchConfig, {"top_p": 0.9}, "top_p"),
     (MicroBatchingConfig, {"max_batch_size": 0}, "max_batch_size"),
     (MicroBatchingConfig, {"threads": 0}, "threads"),

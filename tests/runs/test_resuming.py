@@ -91,22 +91,22 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["prepared", "drawn segmentations"])
+@pytest.mark.parametrize("kind", ["prepared", "varied"])
 def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_that_was_not_killed(
     pairs, tmp_path, kind
 ):
-    drawing = kind == "drawn segmentations"
-    text = TokenizerConfig("subword", 380) if drawing else TINY_RECIPE.source
-    settings = replace(TINY_RECIPE.train, steps=9, checkpoint_every=2, segmentation_alpha=0.3 if drawing else None)
+    varied = kind == "varied"
+    text = TokenizerConfig("subword", 500) if varied else TINY_RECIPE.source
+    settings = replace(TINY_RECIPE.train, steps=9, checkpoint_every=2, augmentation=0.5 if varied else 0.0)
     recipe = replace(TINY_RECIPE, source=text, target=text, train=replace(settings, pool_size=32))
     corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])
     file = write_pairs(tmp_path / "pairs.tsv", pairs[:80])
-    if not drawing:
+    if not varied:
         prepared = prepare([file], tmp_path / "prepared", text, text, FilterConfig(max_tokens=40), shards=3)
 
     def carry_out(name, show):
         run = Run(tmp_path / name, recipe)
-        if drawing:
+        if varied:
             run.train(corpus, lambda _: None, show)
         else:
             run.train(PreparedSplit("sample", prepared, corpus.valid), lambda _: None, show)

@@ -1,4 +1,4 @@
-"""Batches that differ in every epoch: variations of sentences, and subword regularisation (Kudo 2018)."""
+"""Batches that differ in every epoch: some pairs are varied."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,37 +11,15 @@ from nmt_keras.corpus.alignments import Link, token_links, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_batches
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.text import Codec, SubwordTokenizer, Tokens
+from nmt_keras.text import Codec, Tokens
 from nmt_keras.text.normalisation import in_blocks
 
 TEXT = tf.TensorSpec([None], tf.string)
 PAIRS_AT_ONCE = 4096
 
 
-class Segmenter:
-    """Draws one of a sentence's most probable segmentations (Kudo 2018, section 3.3).
-
-    A segmentation x is drawn with probability P(x)^alpha / SUM_x' P(x')^alpha, where P is the probability of its pieces
-    under the unigram model.
-
-    Args:
-        tokenizer: Subword tokenizer of the side.
-        alpha: Exponent. 0 draws uniformly; larger values prefer more probable segmentations.
-        count: Number of segmentations to draw from.
-    """
-
-    def __init__(self, tokenizer: SubwordTokenizer, alpha: float, count: int):
-        self.tokenizer, self.alpha, self.count = tokenizer, alpha, count
-
-    def draw(self, line: str, random: np.random.Generator) -> list[int]:
-        """Returns the ids of a segmentation of ``line``, END included."""
-        segmentations, log_probs = self.tokenizer.segmentations(line, self.count)
-        weights = np.exp(self.alpha * (log_probs - log_probs.max()))
-        return segmentations[int(random.choice(len(segmentations), p=weights / weights.sum()))]
-
-
-class SampledBatches:
-    """Batches with new variations and segmentations in every epoch: a pure function of (seed, epoch, pair).
+class VariedBatches:
+    """Batches with new variations in every epoch: a pure function of (seed, epoch, pair).
 
     A pool is drawn as a whole and then cut into batches by the lengths of its drawn pairs. If a drawn pair is longer
     than the last bucket, the pool contains the pair as written. The number of batches is that of the pairs as written,
@@ -52,7 +30,6 @@ class SampledBatches:
         pairs: The N pairs.
         codec: The tokenizers of the two sides.
         augmentation: Draws variations.
-        segmenters: Segmenter of each side; ``None`` for a side with fixed segmentations.
         links: Links between the words of each pair, for guided alignment; ``None`` for no links. A variation
             whose words are more, fewer or at other places has none.
     """
@@ -63,14 +40,11 @@ class SampledBatches:
         pairs: Sequence[Pair],
         codec: Codec,
         augmentation: Augmentation,
-        segmenters: tuple[Segmenter | None, Segmenter | None] = (None, None),
         links: Sequence[frozenset[Link]] | None = None,
     ):
-        self.batches, self.pairs, self.augmentation, self.segmenters = batches, pairs, augmentation, segmenters
-        self.links = links
+        self.batches, self.pairs, self.augmentation, self.links = batches, pairs, augmentation, links
         self.buckets, self.masked, self.bucket_counts = batches.buckets, batches.masked, batches.bucket_counts
         self._encode = tf.function(codec.encode_pairs, input_signature=[TEXT, TEXT], autograph=False)
-        self._mark = tf.function(codec.mark_pairs, input_signature=[TEXT, TEXT], autograph=False)
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -97,53 +71,37 @@ class SampledBatches:
         )
 
     def _draw(self, epoch: int, rows: Sequence[int]) -> tuple[TokenLists, TokenLists, list[np.ndarray]]:
-        """Returns the sides and the links of the pairs ``rows``, some of them varied or in other segmentations."""
+        """Returns the sides and the links of the pairs ``rows``, some of them varied."""
         written = [self.pairs[row] for row in rows]
         randoms = [np.random.default_rng([self.batches.seed, epoch, 3, row]) for row in rows]
         varied = list(map(self.augmentation.draw, written, randoms))
         sides = [[side[row] for row in rows] for side in (self.batches.source, self.batches.target)]
         links = [] if self.batches.links is None else [self.batches.links[row] for row in rows]
-        places = [place for place, pair in enumerate(varied) if pair is not None or any(self.segmenters)]
-        chosen = [varied[place] or written[place] for place in places]
-        encoded = self._encoded(chosen, [randoms[place] for place in places]) if places else ()
-        for place, pair, (ids, words, fits) in zip(places, chosen, encoded, strict=True):
+        places = [place for place, pair in enumerate(varied) if pair is not None]
+        chosen = [pair for pair in varied if pair is not None]
+        for place, pair, (ids, words, fits) in zip(places, chosen, self._encoded(chosen), strict=True):
             if not fits:
                 continue
             for drawn, side in zip(sides, ids, strict=True):
-                drawn[place] = np.asarray(side)
+                drawn[place] = side
             if self.links is not None:
                 keeps_words = _are_words(pair) == _are_words(written[place])
                 links[place] = token_links(self.links[rows[place]] if keeps_words else (), *words)
         source, target = (TokenLists(np.concatenate(side), np.array(list(map(len, side)))) for side in sides)
         return source, target, links
 
-    def _encoded(
-        self, pairs: Sequence[Pair], randoms: Sequence[np.random.Generator]
-    ) -> Iterator[tuple[Sequence[Sequence[int]], Sequence[list[int]], bool]]:
+    def _encoded(self, pairs: Sequence[Pair]) -> Iterator[tuple[Sequence[np.ndarray], Sequence[list[int]], bool]]:
         """Yields for each pair: the ids of its sides, the words of their tokens, and if it fits into the last bucket.
 
         Without links, the words are empty.
         """
-        texts = [tf.constant([pair[side] for pair in pairs]) for side in (0, 1)]
+        texts = [tf.constant([pair[side] for pair in pairs], tf.string) for side in (0, 1)]
         tokens = self._encode(*texts)
         words = [()] * len(pairs) if self.links is None else list(zip(*map(words_of, tokens), strict=True))
         truncated = (tokens[0].truncated | tokens[1].truncated).numpy()
-        drawn = zip(*self._segmented(texts, tokens, randoms), strict=True)
-        for ids, is_truncated, pair_words in zip(drawn, truncated, words, strict=True):
+        for ids, is_truncated, pair_words in zip(zip(*map(_rows, tokens), strict=True), truncated, words, strict=True):
             fits = all(len(side) <= limit for side, limit in zip(ids, self.buckets[-1], strict=True))
             yield ids, pair_words, fits and not is_truncated
-
-    def _segmented(
-        self, texts: Sequence[tf.Tensor], tokens: Sequence[Tokens], randoms: Sequence[np.random.Generator]
-    ) -> list[list[Sequence[int]]]:
-        """Returns the ids of the two sides: drawn segmentations, or those of ``tokens`` without a segmenter."""
-        ids = [_rows(side) for side in tokens]
-        if any(self.segmenters):
-            for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
-                if segmenter is not None:
-                    lines = [line.decode() for line in marked.numpy().tolist()]
-                    ids[side] = [segmenter.draw(line, random) for line, random in zip(lines, randoms, strict=True)]
-        return ids
 
 
 def words_of(tokens: Tokens) -> Iterator[list[int]]:
@@ -157,5 +115,5 @@ def _are_words(pair: Pair) -> list[list[bool]]:
     return [[re.search(r"\w", item) is not None for item in side.split()] for side in pair]
 
 
-def _rows(tokens: Tokens) -> list[Sequence[int]]:
+def _rows(tokens: Tokens) -> list[np.ndarray]:
     return [row[:length] for row, length in zip(tokens.ids.numpy(), tokens.lengths.numpy(), strict=True)]
