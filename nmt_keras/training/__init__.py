@@ -3,7 +3,6 @@
 trainer           Trainer: restores a checkpoint, makes updates, logs, validates and saves; Callback
 tensorboard       callbacks for TensorBoard
 updater           one update: forward and backward pass, change of the weights
-clipping          clipping of the joint norm of gradients
 compiling         compiles the update before training, and measures its speed
 stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines

@@ -17,7 +17,6 @@ from nmt_keras.layers.losses import LossSums, guided_alignment, masked_cross_ent
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.text.tokens import decoder_inputs
-from nmt_keras.training.clipping import clip, global_norm
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, uses_xla
 from nmt_keras.training.optimizers import build_optimizer
@@ -163,7 +162,8 @@ class Updater:
     ) -> tf.Tensor:
         """Changes the weights if loss and gradients are finite. Returns the norm of the mean gradient."""
         divisor = denominator * self.stability.scale
-        norm = global_norm([self.replicas.local(gradient) for gradient in gradients]) / divisor
+        # outside XLA, which on a CPU adds the squares one by one
+        norm = tf.linalg.global_norm([self.replicas.local(gradient) for gradient in gradients]) / divisor
         finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
 
         def change_weights() -> None:
@@ -175,9 +175,17 @@ class Updater:
         return norm
 
     def _clip_and_apply(self, gradients: list[tf.Tensor], divisor: tf.Tensor, norm: tf.Tensor) -> None:
-        """Divides the summed gradients, clips them and changes the weights."""
-        clipped = clip([g / divisor for g in gradients], norm, self.config.clip_norm)
-        self.optimizer.apply(clipped, self.variables)
+        """Divides the summed gradients, clips them (Pascanu, Mikolov, Bengio 2013) and changes the weights.
+
+        Args:
+            gradients: Sums over the batches, of any shapes.
+            divisor: [] float32.
+            norm: [] float32. Joint L2 norm of the divided gradients.
+        """
+        gradients = [gradient / divisor for gradient in gradients]
+        if self.config.clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.config.clip_norm, use_norm=norm)
+        self.optimizer.apply(gradients, self.variables)
 
     def share_trace(self, batch: Batch) -> None:
         """Traces ``gradients`` once for batches of any shape. Does nothing without XLA, or for several replicas."""

@@ -6,14 +6,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import adadelta, adam, cell_of, clip, gates_of, halving, sgd
+from reference import adadelta, adam, cell_of, gates_of, halving, sgd
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.layers.cells import CELLS
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training.clipping import clip as clip_gradients
-from nmt_keras.training.clipping import global_norm
 from nmt_keras.training.optimizers import build_optimizer
 from nmt_keras.training.schedules import learning_rate, sampling_probability
 
@@ -229,17 +227,3 @@ def test_adamw_is_adam_and_takes_its_share_of_every_weight_but_of_no_vector():
     np.testing.assert_allclose(trained(fields, start, gradients, rates), wanted, atol=1e-6)
     found = trained(fields, start[0], gradients[:, 0], rates)
     np.testing.assert_allclose(found, moved[-1][0], atol=1e-6)
-
-
-# Clipping
-
-
-@pytest.mark.parametrize("clip_norm", [0.1, 6.5, 100.0, None])
-def test_clipping_scales_the_joint_norm_down_and_never_up(clip_norm):
-    gradients = [np.array([[3.0, 4.0]]), np.array([12.0])]  # norm 13
-    given = [tf.constant(g, tf.float32) for g in gradients]
-    norm = global_norm(given)
-    wanted, wanted_norm = clip(gradients, 100.0 if clip_norm is None else clip_norm)
-    assert float(norm) == wanted_norm == 13.0
-    for one, other in zip(clip_gradients(given, norm, clip_norm), wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
