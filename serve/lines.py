@@ -30,6 +30,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -67,11 +68,11 @@ FOREIGN = {
     codecs.BOM_UTF16_BE: _wide("UTF-16"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "zstd -d FILE"),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x FILE"),
-    b"Rar!": ("a RAR archive", "unrar x FILE"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unrar x FILE"),
     b"\xd0\xcf\x11\xe0": ("an old Excel or Word file", OFFICE),
     b"\x1f\x9d": ("an archive of compress", "uncompress FILE"),
     b"\x04\x22\x4d\x18": ("an LZ4 archive", "lz4 -d FILE NEW"),
-    b"%PDF": ("a PDF file", "pdftotext -layout FILE NEW"),
+    b"%PDF-": ("a PDF file", "pdftotext -layout FILE NEW"),
     b"{\\rtf": ("an RTF file", OFFICE),
     b"SQLite format 3": ("a database", "sqlite3 -tabs FILE 'SELECT SOURCE, TARGET FROM TABLE' > NEW.tsv"),
     b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull --include FILE"),
@@ -92,11 +93,49 @@ NULS: dict[tuple[bool, ...], str] = {
 }
 """Encodings without a mark, by the bytes of each group of four that are often NUL."""
 
+
+class _Streams(io.RawIOBase):
+    """Unpacks compressed streams that follow each other.
+
+    What follows a stream must be another stream. The readers of ``bz2`` and ``lzma`` end without an error at anything
+    else, so they lose the rest of a damaged file.
+
+    Args:
+        decompressor: Class of the decompressor.
+        packed: The packed file.
+    """
+
+    def __init__(self, decompressor: Callable[[], Any], packed: io.BufferedReader):
+        self._new, self._packed, self._stream = decompressor, packed, decompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = b""
+        while not found:
+            data = b""
+            if self._stream.eof:
+                data = self._stream.unused_data.lstrip(b"\0")  # xz allows padding
+                while not data:
+                    if not (packed := self._packed.read(io.DEFAULT_BUFFER_SIZE)):
+                        return 0
+                    data = packed.lstrip(b"\0")
+                self._stream = self._new()
+            elif self._stream.needs_input:
+                data = self._packed.read(io.DEFAULT_BUFFER_SIZE)
+                if not data:
+                    raise EOFError("the file ends within a stream")
+            found = self._stream.decompress(data, len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
 UNPACK: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\0": lzma.open,
-    b"]\0\0": lzma.open,
+    b"BZh": partial(_Streams, bz2.BZ2Decompressor),
+    b"\xfd7zXZ\0": partial(_Streams, lzma.LZMADecompressor),
+    b"]\0\0": partial(_Streams, lzma.LZMADecompressor),
 }
 """Functions that open archives, by their first bytes."""
 
@@ -327,7 +366,9 @@ def one_line(text: str) -> str:
 
 
 def print_utf8() -> None:
-    """Makes standard output and standard error UTF-8, whatever the locale."""
+    """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text."""
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
+from nmt_keras_serve.lines import CUT, tell_lines
 
 from nmt_keras.cli.command import RARE, Command, Console, named_run
 from nmt_keras.config import Recipe, RunOptions, require
@@ -180,7 +181,9 @@ class Train(Command):
                 few = f" of {len(parts[part]):,} (for all: nmt evaluate {folder} --part {part} --all-pairs)"
                 sentences = f"{len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}"
                 console.say(f"translating the {SET_NAMES[part]}, {sentences}")
-                run.evaluate(translator, part, pairs, data.target_language, data.bleu_tokenizer)
+                found = run.evaluate(translator, part, pairs, data.target_language, data.bleu_tokenizer)
+                cut = [number for number, each in enumerate(found.translations, 1) if each.truncated]
+                tell_lines(console.say, CUT, cut, f"the {SET_NAMES[part]}")
         for part, score in run.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "

@@ -143,6 +143,7 @@ class TrainConfig:
             "halve_from",
             "augmentation",
         )
+        require(self.seed < 2**32, "TrainConfig.seed", "less than 2^32", self.seed)
         require_choices(self)
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, TypeGuard
@@ -27,7 +26,7 @@ from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
-_QUOTED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
 
 
@@ -165,7 +164,7 @@ def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -
 
     ``path`` is used only as the file's name in malformed lines and errors, and for its suffix.
     """
-    keys: list[str] = []  # of the first JSON object
+    keys: list[str] = []  # of JSON objects
     rows = table_rows(stream, path, keys)
     first = list(islice(rows, SAMPLE_ROWS))
     layout = columns.find([row for _, row in first if not isinstance(row, Fault)], str(path), keys)
@@ -195,17 +194,21 @@ def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> 
     if form == "csv":
         yield from _csv_rows(lines)
         return
-    parse = partial(_json_columns, keys) if form == "json" else tab_columns
+    if form == "json":
+        yield from _json_rows(lines, keys)
+        return
     for number, line in lines:
         text = _decode(line)
-        yield number, text if isinstance(text, Fault) else parse(text)
+        yield number, text if isinstance(text, Fault) else tab_columns(text)
 
 
 def tab_columns(line: str) -> list[str]:
     """Returns the columns of a tab-separated line. Cells with doubled quotes, "She said ""yes"".", are unquoted."""
     cells = line.split("\t")
     if '""' in line:  # as spreadsheets write them
-        cells = [cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell for cell in cells]
+        cells = [
+            cell[1:-1].replace('""', '"') if '""' in cell[1:-1] and _QUOTED.fullmatch(cell) else cell for cell in cells
+        ]
     return cells
 
 
@@ -217,21 +220,33 @@ def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> L
     return "json" if re.search(r"\.(json|ndjson)", names) else "tsv"
 
 
-def _json_columns(keys: list[str], line: str) -> list[str] | Fault:
-    if not line.strip():
+def _json_rows(lines: Iterator[tuple[int, bytes]], keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
+    """Yields the rows of JSON lines. ``keys`` receives the keys of the first objects, which name the columns."""
+    values = ((number, _json_value(line)) for number, line in lines)
+    first = list(islice(values, SAMPLE_ROWS))
+    keys.extend(dict.fromkeys(chain.from_iterable(value for _, value in first if isinstance(value, dict))))
+    for number, value in chain(first, values):
+        if isinstance(value, Fault):
+            yield number, value
+        else:
+            row = [value.get(key) for key in keys] if isinstance(value, dict) else value
+            yield number, _cells([str(cell) if isinstance(cell, str | int | float) else "" for cell in row])
+
+
+def _json_value(line: bytes) -> dict[str, object] | list[object] | Fault:
+    text = _decode(line)
+    if isinstance(text, Fault):
+        return text
+    if not text.strip():
         return Fault.EMPTY_LINE
     try:
-        found = json.loads(line)
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return Fault.NOT_JSON
-    if isinstance(found, dict):
-        if isinstance(found.get("translation"), dict):  # as in data sets of Hugging Face
-            found = found["translation"]
-        keys.extend(() if keys else found)
-        found = [found.get(key) for key in keys]
-    elif not isinstance(found, list) or any(isinstance(value, dict | list) for value in found):
-        return Fault.NOT_JSON
-    return _cells([str(value) if isinstance(value, str | int | float) else "" for value in found])
+    if isinstance(found, dict) and isinstance(found.get("translation"), dict):  # as in data sets of Hugging Face
+        found = found["translation"]
+    is_flat_list = isinstance(found, list) and not any(isinstance(value, dict | list) for value in found)
+    return found if isinstance(found, dict) or is_flat_list else Fault.NOT_JSON
 
 
 def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:

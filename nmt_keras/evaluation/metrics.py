@@ -66,8 +66,10 @@ def sentence_chrf(hypothesis: str, reference: str) -> float:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Returns the percentage (0 to 100) of hypotheses that equal their reference."""
-    hypotheses, references = _corresponding(hypotheses, references)
+    """Returns the percentage (0 to 100) of hypotheses that equal their reference, except for white space."""
+    hypotheses, references = (
+        [" ".join(text.split()) for text in texts] for texts in _corresponding(hypotheses, references)
+    )
     return 100 * sum(map(str.__eq__, hypotheses, references)) / len(references)
 
 
@@ -301,6 +303,9 @@ def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence
         install = f'pip install "sacrebleu[{chosen[:2]}]"'
         received = tokenizer or language
         raise ValueError(f"language: the BLEU tokenizer of {received!r} is not installed. Run {install}.") from error
+    except OSError as error:
+        message = f"--bleu-tokenizer {chosen}: its model cannot be downloaded ({error}). Pass another tokenizer."
+        raise ValueError(message) from error
     order = metric.max_ngram_order
     metric.effective_order = not all(
         any(len(metric.tokenizer(text).split()) >= order for text in texts) for texts in systems

@@ -119,8 +119,7 @@ class Encoder(BaseEncoder):
         layers: Number of layers.
         residual: If True, each layer but the first adds its input to its output.
         word_projection: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This
-            is not in the papers. With this direct path, the decoder learns word translations early in training, before
-            the recurrent states represent the words well.
+            is not in the papers: a direct path from a word to its translation.
         dropout_rate: Dropout rate of the embeddings and between layers.
         recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """

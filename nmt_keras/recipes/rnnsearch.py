@@ -72,7 +72,7 @@ SMALL_CORPUS = replace(
     model=replace(
         CONDITIONAL_GRU.model,
         encoder=replace(CONDITIONAL_GRU.model.encoder, cell="gru-layer-norm"),
-        decoder=replace(CONDITIONAL_GRU.model.decoder, cell="gru-layer-norm"),
+        decoder=replace(CONDITIONAL_GRU.model.decoder, cell="gru-layer-norm", tie_embeddings=True),
         dropout=0.3,
         recurrent_dropout=0.2,
     ),
@@ -83,7 +83,8 @@ SMALL_CORPUS = replace(
     nmt train small-corpus --corpus pairs.tsv
 
 A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout. Its cells have layer
-normalisation. Training stops early if the validation loss does not fall in three validations, one per epoch.
+normalisation, and the output layer uses the embeddings of the target words (Press and Wolf 2017). Training stops
+early if the validation loss does not fall in three validations, one per epoch.
 """
 
 SAMPLE = Recipe(

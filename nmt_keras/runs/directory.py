@@ -14,7 +14,7 @@ from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions
 from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME
 from nmt_keras.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
 
-FORMAT = 2
+FORMAT = 3
 """Format number of run directories, stored in ``recipe.json``."""
 
 RECIPE = "recipe.json"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from nmt_keras_serve.lines import CUT, tell_lines
 
 from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
 from nmt_keras.corpus import CorpusOptions, Pair
@@ -75,10 +76,10 @@ def train_run(
     with sole_writer(folder) if chief else nullcontext(), reporting_lost_workers(replicas):
         recipe = resolve_recipe(folder, recipe)  # another process may have created the run meanwhile
         if chief:
-            _create(folder, recipe, data, options.init_from, origin)
+            _create(folder, data, options.init_from, origin)
         replicas.wait_for_processes()  # raises an error if the chief has failed
         if not chief:
-            _await_recipe(folder)
+            _await_corpus(folder)
             refuse_other_corpus(folder, data.facts)
         if is_finished(folder) and not options.extends:
             if chief and options.previous:
@@ -90,6 +91,8 @@ def train_run(
         tf.keras.utils.set_random_seed(config.seed)
         tokenizers = load_tokenizers(folder)
         batches = data.batches(tokenizers)
+        if chief:
+            write_recipe(folder, recipe)  # the run exists now; a start that fails earlier leaves no recipe to keep to
         with strategy.scope() if strategy else nullcontext():
             model = build_for_training(recipe, *(each.vocabulary_size for each in tokenizers))
             if (folder / INITIAL).exists():
@@ -107,7 +110,7 @@ def train_run(
             batches,
             Checkpoints(folder / CHECKPOINTS, updater, identity(folder, recipe)),
             folder / "log.jsonl",
-            validation(model, translator, data.valid, config, origin),
+            validation(model, translator, data.valid, config, origin, report),
             report,
             show,
             callbacks,
@@ -126,10 +129,8 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     return load_tokenizer(folder / "source"), load_tokenizer(folder / "target")
 
 
-def _create(
-    folder: Path, recipe: Recipe, data: TrainingData, init_from: str | None, origin: CorpusOptions | None
-) -> None:
-    """Writes the tokenizers, the corpus facts, the corpus options and, last, the recipe of a new run.
+def _create(folder: Path, data: TrainingData, init_from: str | None, origin: CorpusOptions | None) -> None:
+    """Writes the tokenizers, the corpus facts and the corpus options of a new run.
 
     An existing run gets the present corpus options: its files may have moved.
 
@@ -153,17 +154,16 @@ def _create(
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if origin is not None:
         write_origin(folder, origin)
-    write_recipe(folder, recipe)
 
 
-def _await_recipe(folder: Path) -> None:
-    """Returns when the chief's recipe is visible. Raises FileNotFoundError if it does not appear."""
+def _await_corpus(folder: Path) -> None:
+    """Returns when the facts that the chief writes are visible. Raises FileNotFoundError if it does not appear."""
     for _ in range(SECONDS_TO_APPEAR):
-        if (folder / RECIPE).exists():
+        if (folder / CORPUS).exists():
             return
         time.sleep(1.0)
     raise FileNotFoundError(
-        f"{folder / RECIPE}: expected a file that the chief writes, found none within {SECONDS_TO_APPEAR} s. Put the "
+        f"{folder / CORPUS}: expected a file that the chief writes, found none within {SECONDS_TO_APPEAR} s. Put the "
         "run directory on a disk that all workers share."
     )
 
@@ -174,6 +174,7 @@ def validation(
     pairs: Sequence[Pair],
     config: TrainConfig,
     origin: CorpusOptions | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Callable[[], dict[str, float]]:
     """Returns a function that evaluates ``model`` on ``pairs`` with its current weights.
 
@@ -186,8 +187,10 @@ def validation(
         pairs: The validation set.
         config: Configuration of training. Validation batches are at most as large as training batches.
         origin: Options of the corpus. BLEU uses their target language and tokenizer.
+        report: Function that receives a warning if pairs are cut, because they are too long.
     """
-    source, target, _ = encode_pairs(translator.codec, pairs)
+    source, target, cut = encode_pairs(translator.codec, pairs)
+    tell_lines(report, CUT, (np.flatnonzero(cut) + 1).tolist(), "the validation set")
     buckets = choose_buckets(source.lengths, target.lengths, count=8)
     rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
     rows = {bucket: min(count, MAX_ROWS) for bucket, count in rows.items()}

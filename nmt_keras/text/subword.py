@@ -4,7 +4,7 @@ Up to ``max_tokens``, ``decode(encode(x))`` is the normalised sentence (``text.n
 settings:
 
     no normalisation            case, digits, inverted marks and all other characters are kept
-    character coverage 1        every character of the corpus is a piece
+    character coverage 1        every character of the corpus is a piece, if the vocabulary has room
     byte fallback               any other character, such as an emoji, becomes its UTF-8 bytes; UNK never occurs
 
 There are two exceptions: "▁" (U+2581), which SentencePiece uses for the space, is decoded as a space, and a

@@ -103,7 +103,7 @@ class Checkpoints:
             whole = None if is_whole(path) else next(filter(is_whole, reversed(found)), None)
             hint = f" {whole.name} is intact: resume from it with RunOptions.previous." if whole else ""
             raise ValueError(
-                f"{path}: expected a checkpoint of this recipe's model; {_message(error)}. "
+                f"{path}: expected an intact checkpoint of this recipe's model; {_message(error)}. "
                 f"Train in a new run directory, or with the recipe of the checkpoint.{hint}"
             ) from error
         if not checkpoints_in(self.folder / "best"):

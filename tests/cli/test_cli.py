@@ -316,6 +316,12 @@ def test_a_closed_output_ends_a_command_quietly(arguments):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_command_succeeds_without_standard_output_or_standard_error(closed):
+    command = ["sh", "-c", f'"$0" -m nmt_keras recipes {closed}', sys.executable]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
 def test_an_interruption_before_training_says_how_to_resume(monkeypatch, fails):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

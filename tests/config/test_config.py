@@ -129,6 +129,7 @@ WRONG = [
     (CorpusConfig, {"split": "hashed-group"}, "split"),
     (CorpusConfig, {"seed": -1}, "seed"),
     (TrainConfig, {"seed": -1}, "seed"),
+    (TrainConfig, {"seed": 2**32}, "seed"),
     (SearchConfig, {"max_tokens": 0}, "max_tokens"),
     (SearchConfig, {"temperature": -1.0}, "temperature"),
     (SearchConfig, {"beam_size": 0}, "beam_size"),

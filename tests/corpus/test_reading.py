@@ -12,7 +12,7 @@ import pytest
 
 from nmt_keras.corpus import Fault, Pair, read_pairs, read_parallel
 from nmt_keras.corpus.columns import Columns
-from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_pairs
+from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_pairs, tab_columns
 
 TABLE = "Go.\tVe.\nStop!\t¡Para!\n".encode()
 PAIRS = [Pair("Ve.", "Go."), Pair("¡Para!", "Stop!")]
@@ -287,6 +287,19 @@ def test_the_same_content_gives_the_same_pairs_in_each_format_and_the_columns_ar
 )
 def test_the_separator_of_csv_is_not_punctuation_of_its_sentences_nor_are_blank_lines_counted(write, text, pair):
     assert found_in(write(f"{text}\n".encode(), "a.csv")).pairs == [pair]
+
+
+def test_keys_of_later_json_objects_are_columns_too(write):
+    later = [{"es": source, "domain": "talks", "en": target} for source, target in ROWS]
+    path = write(as_json([{"es": "Hola.", "domain": "talks"}, *later]), "a.jsonl")
+    pairs, report = collect(stream_pairs(path, Columns(target_column="en")), str(path), 0.5)
+    assert pairs == ROWS
+    assert report.faults == {Fault.EMPTY_SIDE: 1}
+
+
+def test_a_long_cell_that_lacks_its_closing_quote_stays_as_it_is():
+    cell = '"{' + '""key"":""value"",' * 20_000
+    assert tab_columns(f"a\t{cell}") == ["a", cell]
 
 
 def test_a_table_in_a_zip_has_the_format_of_its_own_name(pack):

@@ -57,7 +57,7 @@ def test_chrf_weighs_recall_twice():
 
 
 def test_exact_match_is_a_percentage_of_identical_sentences():
-    assert exact_match(["Go.", "go.", "Stop", ""], ["Go.", "Go.", "Stop.", ""]) == 50.0
+    assert exact_match(["Go.", "go.", "Stop", ""], ["Go. ", "Go.", "Stop.", ""]) == 50.0
 
 
 def test_canonically_equivalent_texts_are_equal():

@@ -149,7 +149,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
 def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
     damage(stopped, 5)
     damage(stopped, 9)
-    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint") as refusal:
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected an intact checkpoint") as refusal:
         Trained(batches, stopped)(previous=True)
     assert "RunOptions.previous" not in str(refusal.value)
 

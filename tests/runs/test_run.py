@@ -18,6 +18,7 @@ from nmt_keras.export.card import CARD
 from nmt_keras.files import read_json
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
+from nmt_keras.runs.directory import is_run
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.training import Updater, checkpoints, checkpoints_in, identify_best, read_log
@@ -80,14 +81,14 @@ def test_the_training_time_may_change_until_there_is_a_checkpoint(folder):
         Run(folder, replace(longer, model=replace(longer.model, embedding_size=6)))
 
 
-@pytest.mark.parametrize("found", [None, 1, 3])
+@pytest.mark.parametrize("found", [None, 1, 4])
 def test_a_run_directory_of_another_format_is_refused(folder, found):
     path = folder / "recipe.json"
     fields = json.loads(path.read_text()) | {"format": found}
     if found is None:
         del fields["format"]
     path.write_text(json.dumps(fields))
-    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 2, received {found}, written by nmt_keras "):
+    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 3, received {found}, written by nmt_keras "):
         Run(folder)
 
 
@@ -229,6 +230,19 @@ def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_bet
     again = read_manifest(run.export(run.translator(), tmp_path / "model"))
     assert [each["step"] for each in again["checkpoints"]] == [before + 10]
     assert again["scores"] == {}
+
+
+def test_after_a_start_that_failed_the_same_command_may_have_another_recipe(corpus, tmp_path):
+    recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=1))
+    short = Run(tmp_path, replace(recipe, train=replace(recipe.train, max_tokens=2)))
+    with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: expected a pair of at most"):
+        short.train(corpus, lambda _: None, lambda *_: None)
+    assert not is_run(tmp_path)
+    said = []
+    cut = corpus._replace(valid=[Pair("uno " * 90, "one"), *corpus.valid])
+    Run(tmp_path, recipe).train(cut, said.append, lambda *_: None)
+    assert [each for each in said if "cut in 1 line of the validation set; the first is line 1" in each]
+    assert Run(tmp_path).recipe == recipe
 
 
 def test_a_run_is_not_fine_tuned_into_itself(folder, corpus):

@@ -116,7 +116,13 @@ def test_utf_16_and_utf_32_are_recognised_with_and_without_a_mark(tmp_path, enco
 
 
 @pytest.mark.parametrize(
-    "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zipped, lambda text: zipped(text, README=b"x")]
+    "pack",
+    [
+        *(bytes, gzip.compress, bz2.compress, lzma.compress, zipped),
+        lambda text: zipped(text, README=b"x"),
+        lambda text: bz2.compress(text[:40]) + bz2.compress(text[40:]),
+        lambda text: lzma.compress(text[:40]) + bytes(8) + lzma.compress(text[40:]),
+    ],
 )
 @pytest.mark.parametrize("piped", [False, True])
 def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, piped):
@@ -146,6 +152,8 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
         (zipped(TEXT * 9000)[:-9], ["damaged archive"]),
         (marked(zipped(TEXT * 9000), 14, 16, 0xBAD), ["damaged archive"]),  # another checksum
         (b"BZh9" + b"x" * 99, ["damaged archive"]),
+        (bz2.compress(TEXT) + b"BZx" + bz2.compress(TEXT)[3:], ["damaged archive"]),
+        (lzma.compress(TEXT) + b"\0\0\0\0" + lzma.compress(TEXT)[1:], ["damaged archive"]),
         (lzma.compress(TEXT * 9000)[:-9], ["damaged archive"]),
         (b"caf\xe9\nno\n", ["FILE:1: ", "0xe9 at position 4", "iconv -f WINDOWS-1252"]),
     ],
