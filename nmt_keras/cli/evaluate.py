@@ -101,8 +101,7 @@ class Evaluate(Command):
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language, self.data.bleu_tokenizer)
-            cut = [number for number, found in enumerate(reports[name].translations, 1) if found.truncated]
-            tell_lines(console.say, CUT, cut, title)
+            tell_lines(console.say, CUT, reports[name].cut, title)
         found = comparison.compare(
             title,
             pairs,

@@ -31,6 +31,11 @@ class Report(NamedTuple):
     translations: list[Translation]
 
     @property
+    def cut(self) -> list[int]:
+        """Numbers of the pairs whose source was cut at the model's length limit, from 1."""
+        return [number for number, translation in enumerate(self.translations, 1) if translation.truncated]
+
+    @property
     def tokens(self) -> int:
         """Number of target tokens, without END."""
         return sum(token != "" for translation in self.translations for token in translation.tokens)

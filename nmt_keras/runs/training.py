@@ -157,7 +157,7 @@ def _create(folder: Path, data: TrainingData, init_from: str | None, origin: Cor
 
 
 def _await_corpus(folder: Path) -> None:
-    """Returns when the facts that the chief writes are visible. Raises FileNotFoundError if it does not appear."""
+    """Returns when the chief's corpus facts are visible. Raises FileNotFoundError if they do not appear."""
     for _ in range(SECONDS_TO_APPEAR):
         if (folder / CORPUS).exists():
             return

@@ -55,7 +55,7 @@ class RestConnection:
         self._url = url
         self._model = model
         self._timeout = timeout
-        self._http = http_client(url, timeout, ca_file, transport=transport)
+        self._http = http_client(url, timeout, ca_file, transport)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
         """Returns the outputs of ``signature``. ``inputs`` maps each input to its list of values."""
@@ -137,7 +137,9 @@ class RestConnection:
         raise ClientError(message)
 
 
-def http_client(url: str, timeout: float, ca_file: Path | None = None, **settings: Any) -> httpx.Client:
+def http_client(
+    url: str, timeout: float, ca_file: Path | None = None, transport: httpx.BaseTransport | None = None
+) -> httpx.Client:
     """Returns an HTTP client of a server. Proxies of the environment are used, except on this machine.
 
     Args:
@@ -145,7 +147,7 @@ def http_client(url: str, timeout: float, ca_file: Path | None = None, **setting
         timeout: Time limit of each step of a request in seconds.
         ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the environment
             (SSL_CERT_FILE, SSL_CERT_DIR; not for this machine), or else those of the package certifi.
-        settings: Further arguments of ``httpx.Client``.
+        transport: HTTPX transport for tests. `None` uses the network.
 
     Raises:
         ValueError: ``ca_file`` holds no certificates, or the settings of the environment are wrong.
@@ -153,7 +155,7 @@ def http_client(url: str, timeout: float, ca_file: Path | None = None, **setting
     verify = True if ca_file is None else trusting(ca_file)
     trusts = urlsplit(url).hostname not in LOOPBACK
     try:
-        return httpx.Client(timeout=timeout, verify=verify, trust_env=trusts, **settings)
+        return httpx.Client(timeout=timeout, verify=verify, trust_env=trusts, transport=transport)
     except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
         names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
         raise ValueError(f"The environment's proxies or certificates are wrong: {error}. Check {names}.") from error

@@ -72,7 +72,8 @@ def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -
         ValueError: The model is not AVAILABLE, ``ca_file`` holds no certificates, or the environment is wrong.
         httpx.HTTPError: The server does not answer.
     """
-    http = http_client(url, timeout, ca_file, base_url=url)
+    http = http_client(url, timeout, ca_file)
+    http.base_url = httpx.URL(url)
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(http.close)
         response = http.get(f"/v1/models/{model}")
