@@ -496,16 +496,16 @@ def test_the_log_has_what_its_options_ask_for(tmp_path, options, lines):
 
 
 HIDING = """
-import os, sys
+import os, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from serve.startup import native_messages_hidden
 
-def hide(number):
+def hide(seconds):
     with native_messages_hidden():
-        return sys.stderr
+        time.sleep(seconds)
 
-with ThreadPoolExecutor(4) as threads:
-    list(threads.map(hide, range(400)))
+with ThreadPoolExecutor(2) as threads:
+    list(threads.map(hide, [0.1, 0.3]))  # the first would end within the second
 
 with native_messages_hidden():
     os.write(2, b"native 1\\n")
