@@ -97,7 +97,7 @@ def encode_pairs(codec: Codec, pairs: Sequence[Pair]) -> tuple[TokenLists, Token
     sides: tuple[list[TokenLists], list[TokenLists]] = ([], [])
     truncated = [np.zeros([0], bool)]
     for encoded in _encoded(codec, pairs):
-        truncated.append((encoded[0].truncated | encoded[1].truncated).numpy())
+        truncated.append(encoded[0].truncated.numpy() | encoded[1].truncated.numpy())
         for side, tokens in zip(sides, encoded, strict=True):
             ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
             side.append(TokenLists(ids[np.arange(ids.shape[1]) < lengths[:, np.newaxis]], lengths))

@@ -174,16 +174,18 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
         ValueError: the file is damaged or incomplete.
     """
     try:
-        records: list[bytes] = []
-        for chunk in tf.data.TFRecordDataset(path).batch(8192):
-            records += chunk.numpy().tolist()
-        features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
-        found = tf.io.parse_example(tf.constant(records, tf.string), features)
+        with tf.device("/CPU:0"):  # called in a thread, and eager operations of several threads fail on a GPU
+            records: list[bytes] = []
+            for chunk in tf.data.TFRecordDataset(path).batch(8192):
+                records += chunk.numpy().tolist()
+            features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
+            found = tf.io.parse_example(tf.constant(records, tf.string), features)
+            ids = [found[side] for side in SIDES]
+            source, target = (TokenLists(each.flat_values.numpy(), each.row_lengths().numpy()) for each in ids)
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         raise ValueError(
             f"{path}: expected an intact shard of token ids; {error.message}. Prepare the corpus again."
         ) from error
-    source, target = (TokenLists(found[side].flat_values.numpy(), found[side].row_lengths().numpy()) for side in SIDES)
     return source, target
 
 

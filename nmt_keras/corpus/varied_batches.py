@@ -98,7 +98,7 @@ class VariedBatches:
         texts = [tf.constant([pair[side] for pair in pairs], tf.string) for side in (0, 1)]
         tokens = self._encode(*texts)
         words = [()] * len(pairs) if self.links is None else list(zip(*map(words_of, tokens), strict=True))
-        truncated = (tokens[0].truncated | tokens[1].truncated).numpy()
+        truncated = tokens[0].truncated.numpy() | tokens[1].truncated.numpy()
         for ids, is_truncated, pair_words in zip(zip(*map(_rows, tokens), strict=True), truncated, words, strict=True):
             fits = all(len(side) <= limit for side, limit in zip(ids, self.buckets[-1], strict=True))
             yield ids, pair_words, fits and not is_truncated

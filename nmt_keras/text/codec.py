@@ -62,11 +62,14 @@ class Codec(tf.Module):
     def encode_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[Tokens, Tokens]:
         """Encodes training pairs. Copied words are those that both sides contain.
 
+        Runs on the CPU. Operations that a GPU runs would wait for the training steps that it runs at the same time.
+
         Args:
             source, target: [B] string.
         """
-        sources, targets, copies = self._pairs(source, target)
-        return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
+        with tf.device("/CPU:0"):
+            sources, targets, copies = self._pairs(source, target)
+            return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
 
     def examples(self, source: Sequence[str], target: Sequence[str]) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
         """Returns the arguments ``x`` and ``y`` of ``Seq2Seq.fit`` for sentences and their translations.

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.translation.records import Decoded, NBest, Scored, best_of
-from nmt_keras.translation.translator import GREEDY, Translator
+from nmt_keras.translation.translator import GREEDY, TEXT, Translator
 
 
 class ServedTranslator(Translator):
@@ -59,8 +59,12 @@ class ServedTranslator(Translator):
         """Number of hypotheses of each n-best list."""
         return int(self._signature("beam").structured_outputs["scores"].shape[1])
 
+    @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
         """Returns the best translation of each sentence.
+
+        A graph, because eager operations of several threads fail on a GPU
+        (https://github.com/tensorflow/tensorflow/issues/123980).
 
         Args:
             text: [B] string. Sentences.

@@ -11,10 +11,14 @@ from benchmarks.measured import MEASURED
 from benchmarks.quality import PLANS, RECIPE
 from nmt_keras import cli
 
-MEASUREMENTS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(MEASURED.glob("*.json"))}
+MEASUREMENTS = {
+    path.stem: found
+    for path in sorted(MEASURED.glob("*.json"))
+    if not (found := json.loads(path.read_text("utf-8"))).get("removed")
+}
 
 
-@pytest.mark.parametrize("name", [name for name, found in MEASUREMENTS.items() if not found.get("removed")])
+@pytest.mark.parametrize("name", MEASUREMENTS)
 def test_the_command_of_a_measurement_parses(name):
     program, *words = shlex.split(MEASUREMENTS[name]["command"].removeprefix("XLA_FLAGS=--xla_gpu_autotune_level=0 "))
     if program == "nmt":

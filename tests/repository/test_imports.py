@@ -9,6 +9,7 @@ import pytest
 from servers import ROOT
 
 ROWS = [
+    ["cores"],
     ["config", "files", "languages", "markdown"],
     ["text", "corpus", "layers", "manifest", "plotting", "recipes"],
     ["models"],

@@ -106,6 +106,13 @@ def test_only_words_of_both_sides_are_copied_in_training(codec):
     assert copied[0] == copied[2]
 
 
+def test_a_gpu_encodes_no_training_pairs(codec):
+    text = tf.TensorSpec([None], tf.string)
+    encode = tf.function(codec.encode_pairs, autograph=False).get_concrete_function(text, text)
+    computed = [op for op in encode.graph.get_operations() if op.inputs and not op.type.startswith("Identity")]
+    assert {op.device for op in computed} == {"/device:CPU:0"}
+
+
 def test_training_sees_all_placeholders(codec):
     pairs = [f"Vive en Ciudad{chr(97 + i // 26)}{chr(97 + i % 26)}." for i in range(200)]
     source, target = codec.encode_pairs(tf.constant(pairs), tf.constant(pairs))

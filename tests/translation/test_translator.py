@@ -296,6 +296,11 @@ def test_wrong_batch_sizes_and_lists_of_unequal_length_are_refused(translator):
         translator.score(["hola", "adiós"], ["hello"])
 
 
+def test_threads_that_translate_with_an_export_run_one_graph_and_no_eager_operations(served):
+    served.translate(SENTENCES, batch_size=1)
+    assert served.decode.experimental_get_tracing_count() == 1
+
+
 def test_a_savedmodel_without_a_signature_is_refused_by_its_name(tmp_path):
     function = tf.function(tf.strings.upper, input_signature=[tf.TensorSpec([None], tf.string)])
     for name in ("serving_default", "align"):
