@@ -148,8 +148,9 @@ def choose_buckets(
 ) -> list[Bucket]:
     """Returns the buckets with the fewest padded positions for the given lengths, smallest bucket first.
 
-    A pair belongs to the first bucket that is long enough for it. Dynamic programming over the length of the longer
-    side finds the optimal buckets.
+    A pair belongs to the first bucket that is long enough for it. Pairs are ordered by the side that is longer in
+    relation to the mean of its side, because a sentence has more characters than words. Dynamic programming over this
+    order finds the optimal buckets.
 
     Args:
         source_lengths, target_lengths: [N] int, in tokens.
@@ -157,10 +158,10 @@ def choose_buckets(
         pairs: [N] int, number of pairs with these lengths; ``None`` for one each.
     """
     weights = np.ones(len(source_lengths), np.int64) if pairs is None else pairs
-    longer = np.maximum(source_lengths, target_lengths)
-    sizes = np.unique(longer)
-    widest = np.array([[source_lengths[longer <= n].max(), target_lengths[longer <= n].max()] for n in sizes])
-    below = np.concatenate([[0], np.cumsum([weights[longer == n].sum() for n in sizes])])
+    order = np.maximum(source_lengths * (weights @ target_lengths), target_lengths * (weights @ source_lengths))
+    sizes = np.unique(order)
+    widest = np.array([[source_lengths[order <= n].max(), target_lengths[order <= n].max()] for n in sizes])
+    below = np.concatenate([[0], np.cumsum([weights[order == n].sum() for n in sizes])])
     best = np.full((count + 1, len(sizes) + 1), np.inf)  # [k, n]: minimum positions of the first n sizes in k buckets
     best[:, 0] = 0.0
     previous = np.zeros(best.shape, int)

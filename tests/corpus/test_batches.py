@@ -122,14 +122,15 @@ def test_clusters_of_lengths_get_a_bucket_each_and_no_more(source, target, count
 def test_buckets_waste_the_fewest_positions_of_all_choices(count, seed):
     random = np.random.default_rng(seed)
     source, target = random.integers(1, 10, 23), random.integers(1, 10, 23)
-    longer = np.maximum(source, target)
-    sizes = np.unique(longer)
+    target *= 1 + seed  # characters, for example
+    order = np.maximum(source / source.mean(), target / target.mean()).round(9)
+    sizes = np.unique(order)
 
     def positions(boundaries):
         total, below = 0, 0
         for boundary in boundaries:
-            held = longer <= boundary
-            total += (held & (longer > below)).sum() * (source[held].max() + target[held].max())
+            held = order <= boundary
+            total += (held & (order > below)).sum() * (source[held].max() + target[held].max())
             below = boundary
         return total
 
@@ -137,7 +138,7 @@ def test_buckets_waste_the_fewest_positions_of_all_choices(count, seed):
     buckets = choose_buckets(source, target, count)
     assert len(buckets) <= count
     assert buckets == sorted(buckets)
-    first = [next(b for b in buckets if max(b) >= n) for n in longer]  # the longer side determines a pair's bucket
+    first = [next(b for b in buckets if b.source >= s and b.target >= t) for s, t in zip(source, target, strict=True)]
     assert sum(b.source + b.target for b in first) == least
     lengths, pairs = np.unique(np.stack([source, target]), axis=1, return_counts=True)
     assert choose_buckets(*lengths, count, pairs) == buckets
