@@ -146,11 +146,11 @@ class TokenLists:
 def choose_buckets(
     source_lengths: np.ndarray, target_lengths: np.ndarray, count: int, pairs: np.ndarray | None = None
 ) -> list[Bucket]:
-    """Returns the buckets with the fewest padded positions for the given lengths, smallest bucket first.
+    """Returns buckets with few padded positions for the given lengths, smallest bucket first.
 
-    A pair belongs to the first bucket that is long enough for it. Pairs are ordered by the side that is longer in
-    relation to the mean of its side, because a sentence has more characters than words. Dynamic programming over this
-    order finds the optimal buckets.
+    A pair belongs to the first bucket that is long enough for it. Pairs are ordered by their longer side, or by the
+    side that is longer in relation to the mean of its side, because a sentence has more characters than words. The
+    buckets are the best ones of the better order.
 
     Args:
         source_lengths, target_lengths: [N] int, in tokens.
@@ -158,10 +158,22 @@ def choose_buckets(
         pairs: [N] int, number of pairs with these lengths; ``None`` for one each.
     """
     weights = np.ones(len(source_lengths), np.int64) if pairs is None else pairs
-    order = np.maximum(source_lengths * (weights @ target_lengths), target_lengths * (weights @ source_lengths))
-    sizes = np.unique(order)
-    widest = np.array([[source_lengths[order <= n].max(), target_lengths[order <= n].max()] for n in sizes])
-    below = np.concatenate([[0], np.cumsum([weights[order == n].sum() for n in sizes])])
+    lengths = np.stack([source_lengths, target_lengths])  # [2, N]
+    scales = (weights @ lengths.T)[::-1, np.newaxis]  # so that both sides have the same mean
+    orders = [np.max(lengths, axis=0), np.max(lengths * scales, axis=0)]
+    found = [_best_buckets(order, lengths, weights, count) for order in orders]
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _best_buckets(
+    order: np.ndarray, lengths: np.ndarray, weights: np.ndarray, count: int
+) -> tuple[float, list[Bucket]]:
+    """Returns the fewest positions, padding included, of buckets with neighbours in the order, and these buckets."""
+    sizes, places = np.unique(order, return_inverse=True)
+    widest = np.zeros([len(sizes), 2], int)
+    np.maximum.at(widest, places, lengths.T)
+    widest = np.maximum.accumulate(widest)
+    below = np.concatenate([[0], np.cumsum(np.bincount(places, weights))])
     best = np.full((count + 1, len(sizes) + 1), np.inf)  # [k, n]: minimum positions of the first n sizes in k buckets
     best[:, 0] = 0.0
     previous = np.zeros(best.shape, int)
@@ -175,7 +187,7 @@ def choose_buckets(
     while n > 0:
         buckets.insert(0, Bucket(*widest[n - 1].tolist()))
         n, k = previous[k, n], k - 1
-    return buckets
+    return best[count, -1], buckets
 
 
 class Batches:

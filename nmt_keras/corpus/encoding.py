@@ -12,6 +12,7 @@ from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_bu
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.varied_batches import VariedBatches, words_of
 from nmt_keras.text import Codec, Tokenizer, Tokens
+from nmt_keras.text.normalisation import in_blocks
 
 MAX_LEFT_OUT = 0.05
 """Share of skipped pairs above which a warning is reported."""
@@ -85,9 +86,6 @@ def _token_links(pairs: Sequence[Pair], links: Sequence[frozenset[Link]], codec:
     return [token_links(each, *sides) for each, sides in zip(links, words, strict=True)]
 
 
-LINES_AT_ONCE = 4096
-
-
 def encode_pairs(codec: Codec, pairs: Sequence[Pair]) -> tuple[TokenLists, TokenLists, np.ndarray]:
     """Encodes sentence pairs.
 
@@ -106,6 +104,6 @@ def encode_pairs(codec: Codec, pairs: Sequence[Pair]) -> tuple[TokenLists, Token
 
 def _encoded(codec: Codec, pairs: Sequence[Pair]) -> Iterator[tuple[Tokens, Tokens]]:
     """Yields the encoded sides of the pairs in blocks."""
-    for begin in range(0, len(pairs), LINES_AT_ONCE):
-        source, target = zip(*pairs[begin : begin + LINES_AT_ONCE], strict=True)
+    for block in in_blocks(pairs):
+        source, target = zip(*block, strict=True)
         yield codec.encode_pairs(tf.constant(source), tf.constant(target))

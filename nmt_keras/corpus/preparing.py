@@ -37,7 +37,6 @@ from nmt_keras.text import Codec, Tokenizer, fit_tokenizer
 from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.text.subword import MAX_LINES
 
-PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
 MIN_SHARDS = 16  # an epoch shuffles by permuting the shards, so it needs several
 MAX_SHARDS = 512  # all are open at once while pairs are encoded
@@ -144,7 +143,7 @@ def encoded(
     pairs: Iterable[Pair], codec: Codec, filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
     """Yields the pairs that pass the filters, as token ids. Counts skipped pairs by reason in ``left_out``."""
-    for block in in_blocks(pairs, PAIRS_AT_ONCE):
+    for block in in_blocks(pairs):
         reasons = [reject_text(pair, filters) for pair in block]
         kept = [pair for pair, reason in zip(block, reasons, strict=True) if reason is None]
         left_out.update(filter(None, reasons))

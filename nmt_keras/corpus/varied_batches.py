@@ -15,7 +15,6 @@ from nmt_keras.text import Codec, Tokens
 from nmt_keras.text.normalisation import in_blocks
 
 TEXT = tf.TensorSpec([None], tf.string)
-PAIRS_AT_ONCE = 4096
 
 
 class VariedBatches:
@@ -58,7 +57,7 @@ class VariedBatches:
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batches:
         """Returns the pairs of a pool as they are drawn."""
-        blocks = [self._draw(epoch, block) for block in in_blocks(rows.tolist(), PAIRS_AT_ONCE)]
+        blocks = [self._draw(epoch, block) for block in in_blocks(rows.tolist())]
         sources, targets, links = zip(*blocks, strict=True)
         return Batches(
             TokenLists.joined(sources),

@@ -31,7 +31,7 @@ from nmt_keras_serve.lines import unpacked
 from nmt_keras.config import FilterConfig, require
 from nmt_keras.corpus.columns import Columns, is_spanish_english_text
 from nmt_keras.corpus.filtering import Rejection, shard_of
-from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, encoded
+from nmt_keras.corpus.preparing import encoded
 from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
 from nmt_keras.corpus.shards import (
     EncodedPair,
@@ -78,7 +78,7 @@ def read_batches(
         columns = columns.of(english_first=not columns.names_columns and is_spanish_english_text(text))
     found = ReadReport()
     with opened(path) as text:
-        for number, batch in enumerate(in_blocks(found.count(parse_table(text, path, columns)), PAIRS_AT_ONCE)):
+        for number, batch in enumerate(in_blocks(found.count(parse_table(text, path, columns)))):
             yield (file, number), (batch, Counter())
     yield (file, -1), ([], Counter({LINES: found.lines}) + Counter[str](found.faults.elements()))
 

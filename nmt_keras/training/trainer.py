@@ -362,6 +362,6 @@ def _length(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, 
         "TrainConfig.minutes",
         f"more than {(spent + mean) / 60.0:.1f} (the time for compiling and one update)",
         config.minutes,
-        "Train for longer, with fewer TrainConfig.length_buckets, or on a GPU with TrainConfig.xla=False.",
+        "Train for longer, with fewer length_buckets, or on a GPU with XLA_FLAGS=--xla_gpu_autotune_level=0.",
     )
     return 60.0 * config.minutes

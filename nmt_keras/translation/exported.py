@@ -12,7 +12,10 @@ import tensorflow as tf
 
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.translation.records import Decoded, NBest, Scored, best_of
-from nmt_keras.translation.translator import GREEDY, TEXT, Translator
+from nmt_keras.translation.translator import GREEDY, Translator
+
+# A graph: eager operations of several threads fail on a GPU (https://github.com/tensorflow/tensorflow/issues/123980).
+_best_of = tf.function(best_of, autograph=False, reduce_retracing=True)
 
 
 class ServedTranslator(Translator):
@@ -59,18 +62,14 @@ class ServedTranslator(Translator):
         """Number of hypotheses of each n-best list."""
         return int(self._signature("beam").structured_outputs["scores"].shape[1])
 
-    @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
         """Returns the best translation of each sentence.
-
-        A graph, because eager operations of several threads fail on a GPU
-        (https://github.com/tensorflow/tensorflow/issues/123980).
 
         Args:
             text: [B] string. Sentences.
         """
         if self.search.beam_size > 1:
-            return best_of(self.decode_nbest(text))
+            return _best_of(self.decode_nbest(text))
         return Decoded(**self._signature("align")(text=text))
 
     def decode_nbest(self, text: tf.Tensor) -> NBest:

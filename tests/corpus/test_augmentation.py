@@ -2,7 +2,7 @@
 
 import unicodedata
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -19,6 +19,7 @@ from nmt_keras.corpus.varied_batches import VariedBatches
 from nmt_keras.languages import without_accents
 from nmt_keras.runs import Run
 from nmt_keras.text import Codec, fit_tokenizer
+from nmt_keras.text.normalisation import in_blocks
 
 PAIRS = [
     Pair("¿Dónde está Tom, mi amigo de Boston?", "Where is Tom, my friend from Boston?"),
@@ -126,7 +127,7 @@ def test_variations_are_a_pure_function_of_seed_epoch_and_pair(monkeypatch):
         return [(batch.source.tolist(), batch.target.tolist()) for _, batch in found]
 
     whole = rows(1, 1)
-    monkeypatch.setattr(varied_batches, "PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr(varied_batches, "in_blocks", partial(in_blocks, size=7))
     for skipped in range(len(whole)):
         assert rows(1, 1, skipped) == whole[skipped:]
     written = [batch.source.tolist() for _, batch in islice(batches_of(0.0).iterate(Position(1, 0, 0)), 4)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
+from tensorflow.python.framework import op_callbacks
 
 import nmt_keras
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TokenizerConfig
@@ -296,9 +297,21 @@ def test_wrong_batch_sizes_and_lists_of_unequal_length_are_refused(translator):
         translator.score(["hola", "adiós"], ["hello"])
 
 
-def test_threads_that_translate_with_an_export_run_one_graph_and_no_eager_operations(served):
-    served.translate(SENTENCES, batch_size=1)
-    assert served.decode.experimental_get_tracing_count() == 1
+def test_an_export_runs_functions_and_no_eager_operations_which_threads_on_a_gpu_cannot(version):
+    found = set()
+
+    def record(operation, *_, **__):
+        found.add(operation)
+
+    beam, text = ServedTranslator(version, SearchConfig(beam_size=5)), tf.constant(SENTENCES)
+    beam.decode(text)  # traces
+    op_callbacks.add_op_callback(record)
+    try:
+        beam.decode(text)
+    finally:
+        op_callbacks.remove_op_callback(record)
+    assert len(found) == 2
+    assert all(operation.startswith("__inference") for operation in found), found
 
 
 def test_a_savedmodel_without_a_signature_is_refused_by_its_name(tmp_path):
