@@ -74,8 +74,8 @@ class SubwordTokenizer(Tokenizer):
         spelt = [_bytes_of(piece) for piece in self._pieces.numpy().tolist()[len(SPECIALS) :]]
         self._raw = tf.constant([*(sign.encode() for sign in SPECIAL_SURFACES), *spelt])  # [V]
         # 10xxxxxx: a UTF-8 continuation byte
-        with tf.device("/CPU:0"):  # where ids are computed from text
-            continues = [len(raw) == 1 and raw[0] >> 6 == 0b10 for raw in self._raw.numpy().tolist()]
+        continues = [len(raw) == 1 and raw[0] >> 6 == 0b10 for raw in self._raw.numpy().tolist()]
+        with tf.device("/CPU:0"):  # where ``Codec.encode_pairs`` reads it
             self._continues = tf.constant(continues)
         self._spelling = tf.strings.regex_replace(self._raw, _SPACE, " ")
         self.first_placeholder = int(tokenizer.string_to_id(SIGNS[0])) if known_words else 0
