@@ -13,14 +13,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+"""Instructions of a processor that a measurement reports, as /proc/cpuinfo names them."""
+
 
 def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras")) -> dict[str, Any]:
-    """Returns the date, processor, cores, load average and library versions."""
+    """Returns the date, processor, cores, load average, setting of large pages, and library versions."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": processor(),
+        "flags": [flag for flag in FLAGS if flag in cpu_info("flags").split()],
         "cores": len(os.sched_getaffinity(0)),
         "load_before": os.getloadavg()[0],
+        "transparent_hugepages": transparent_hugepages(),
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in libraries},
     }
@@ -50,14 +55,25 @@ def output_of(command: Sequence[str], **options: Any) -> str:
     return done.stdout or ""
 
 
+def transparent_hugepages() -> str:
+    """Returns when the kernel uses large pages of memory: always, madvise or never. Empty if unknown."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return setting.read_text().partition("[")[2].partition("]")[0] if setting.exists() else ""
+
+
 def processor() -> str:
     """Returns the processor's model name."""
+    return cpu_info("model name") or platform.processor()
+
+
+def cpu_info(field: str) -> str:
+    """Returns a field of the first processor in /proc/cpuinfo. Empty if unknown."""
     description = Path("/proc/cpuinfo")
-    if description.exists():
-        for line in description.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
+    for line in description.read_text().splitlines() if description.exists() else ():
+        name, _, value = line.partition(":")
+        if name.strip() == field:
+            return value.strip()
+    return ""
 
 
 class ProcessorTime(NamedTuple):

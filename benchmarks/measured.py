@@ -82,8 +82,14 @@ def block(name: str, folder: Path = MEASURED) -> str:
         lines = value if isinstance(value, list) else [json.dumps(value, ensure_ascii=False)]
         return "".join(f"    {line}".rstrip() + "\n" for line in lines)
     command = re.sub(r"(?<=\s)/\S*/(\S+)", r"\1", found["command"])  # without paths of the machine
-    where = (
-        f"{found['cores']} cores, {found['cpu']}, {found['date'][:10]}, TensorFlow {found['libraries']['tensorflow']}"
+    where = ", ".join(
+        (
+            f"{found['cores']} cores",
+            " ".join((found["cpu"], *found.get("flags", ()))),
+            *(f"transparent huge pages: {pages}" for pages in (found.get("transparent_hugepages"),) if pages),
+            found["date"][:10],
+            f"TensorFlow {found['libraries']['tensorflow']}",
+        )
     )
     shown = [one if isinstance(one, str) else rows_table(one) for one in found["shown"]]
     once = f"Measured once on {where}; data: `docs/measured/{stem}.json`.\n"

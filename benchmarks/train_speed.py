@@ -12,14 +12,16 @@ bidirectional GRU layer of units / 2 per direction, additive attention, a GRU de
 tanh(W [c ; s]) of ``units`` below the softmax. It is trained with Adam at 1e-3, clipping at 1 and no dropout. This
 package is also measured with bfloat16 factors. Rates count target tokens after warm-up, END included and padding
 excluded. Compilation is reported separately. The systems run one after the other, each in its own process, ``repeats``
-times: this is a round. Prints JSON with every repetition, the ratios of the medians, and the share of the processor's
-time that other virtual machines took. With ``--earlier``, the result also contains the rounds of an earlier one.
+times: this is a round. Each system keeps freed memory. Prints JSON with every repetition, the ratios of the medians,
+and the share of the processor's time that other virtual machines took. With ``--earlier``, the result also contains
+the rounds of an earlier one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import sys
 import time
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
+from nmt_keras_serve.startup import keep_freed_memory
 
 from benchmarks.machine import ProcessorTime, machine, output_of, print_result, stolen_percent
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
@@ -49,6 +52,13 @@ NAMES = {
     "onmt": "OpenNMT-py 3.5.1",
 }
 """Names of the systems in the documentation."""
+
+MALLOC = {
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_MMAP_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+"""Environment of OpenNMT-py, which takes memory from malloc: freed memory is kept, as TensorFlow keeps it here."""
 
 Own = Literal["matched", "matched-bfloat16"]
 
@@ -131,7 +141,7 @@ def earlier_rounds(path: Path, systems: Sequence[str]) -> list[dict[str, Any]]:
 
 def in_a_process(command: Sequence[str]) -> dict[str, Any]:
     """Runs a command and returns the JSON in its last output line."""
-    result: dict[str, Any] = json.loads(output_of(command).splitlines()[-1])
+    result: dict[str, Any] = json.loads(output_of(command, env={**os.environ, **MALLOC}).splitlines()[-1])
     print(result, file=sys.stderr, flush=True)
     return result
 
@@ -184,6 +194,7 @@ def matched(units: int, batch: int) -> Recipe:
 def measure(settings: Settings) -> dict[str, Any]:
     """Measures one system of this package in this process."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    keep_freed_memory()
     import tensorflow as tf
 
     from nmt_keras.training.compiling import compile_and_time
@@ -199,11 +210,13 @@ def measure(settings: Settings) -> dict[str, Any]:
     updater = Updater(build_for_training(recipe, *sizes), recipe.train)
     began = time.perf_counter()
     compile_and_time(updater, batches, lambda _: None)
-    compiling = time.perf_counter() - began
+    compiling, faults = time.perf_counter() - began, page_faults()
+    measured = rates(updater, batches, settings.steps)
     return {
         "ours": settings.only,
         "parameters": sum(int(tf.size(variable)) for variable in updater.variables),
-        "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[2:])),
+        "target_tokens_per_s": round(statistics.median(measured[2:])),
+        "page_faults_per_update": round((page_faults() - faults) / settings.steps),
         "compile_s": round(compiling, 1),
         "shapes": len(batches.buckets),
     }
@@ -239,6 +252,11 @@ def encoded(path: Path) -> tuple[TokenLists, int]:
     ids = {word: END + 1 + rank for rank, (word, _) in enumerate(counts.most_common(WORDS))}
     flat = [number for line in lines for number in (*(ids.get(word, UNK) for word in line), END)]
     return TokenLists(np.array(flat), np.array([len(line) + 1 for line in lines])), END + 1 + len(ids)
+
+
+def page_faults() -> int:
+    """Returns the number of times that this process got a page of memory from the system."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> list[float]:

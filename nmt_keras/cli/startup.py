@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from nmt_keras_serve.startup import native_messages_hidden
+from nmt_keras_serve.startup import keep_freed_memory, native_messages_hidden
 
 from nmt_keras.cli.cache import DRIVER
 
@@ -28,6 +28,7 @@ def import_tensorflow(threads: int | None = None) -> None:
     """
     if "tensorflow" in sys.modules:
         return
+    keep_freed_memory()
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if DRIVER.exists() else "3")
     hidden: dict[str, Any] = {name: None for name in UNUSED if name not in sys.modules}
     sys.modules.update(hidden)  # None: the import fails, as if the package were not installed

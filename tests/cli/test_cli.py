@@ -289,6 +289,27 @@ def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
     ]
 
 
+FREED = """
+import os, resource, sys
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # as on a processor without instructions for neural networks
+from nmt_keras.cli.startup import import_tensorflow
+import_tensorflow()
+import tensorflow as tf
+for repetition in range(6):
+    if repetition == 3:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    tf.fill([2**24], float(repetition))  # 64 MiB
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_operations_of_commands_use_memory_again_that_earlier_operations_freed():
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPU_ALLOCATOR_USE_BFC"}
+    run = subprocess.run([sys.executable, "-c", FREED], cwd=ROOT, env=environment, capture_output=True, check=True)
+    pages_of_one = 2**26 // os.sysconf("SC_PAGE_SIZE")
+    assert int(run.stdout) < pages_of_one / 4
+
+
 # Errors and signals
 
 
