@@ -25,7 +25,7 @@ WORKDIR /source
 # Packages come first, so that a change of the sources does not install TensorFlow again.
 COPY requirements.txt requirements-gpu.txt ./
 RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --require-hashes -r "requirements${EXTRAS:+-${EXTRAS}}.txt"
-COPY pyproject.toml setup.py README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY nmt_keras nmt_keras
 COPY serve serve
 RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --no-build-isolation .

@@ -47,7 +47,7 @@ import nmt_keras
 from benchmarks.machine import machine
 from benchmarks.train_speed import WORDS, matched
 from nmt_keras.config import END, ModelConfig, Recipe
-from nmt_keras.files import write_whole
+from nmt_keras.io.files import write_whole
 from nmt_keras.recipes import find_recipe
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from benchmarks.alignment import gold_pairs, run_weights, weight_figures
 from nmt_keras.config import Recipe, TokenizerConfig, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.files import read_json, write_whole
+from nmt_keras.io.files import read_json, write_whole
 from nmt_keras.recipes import CONDITIONAL_GRU, SPANISH_ENGLISH, find_recipe
 
 if TYPE_CHECKING:

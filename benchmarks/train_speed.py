@@ -32,10 +32,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
-from nmt_keras_serve.startup import keep_freed_memory
 
 from benchmarks.machine import ProcessorTime, machine, output_of, print_result, stolen_percent
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
+from nmt_keras.io.startup import keep_freed_memory
 
 if TYPE_CHECKING:
     from nmt_keras.corpus.batches import Batches, TokenLists

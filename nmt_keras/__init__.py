@@ -98,7 +98,7 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     """
     from pathlib import Path
 
-    from nmt_keras_serve.startup import native_messages_hidden
+    from nmt_keras.io.startup import native_messages_hidden
 
     folder = Path(path)
     if not folder.exists():

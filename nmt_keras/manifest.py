@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import SearchConfig, record_from
-from nmt_keras.files import read_json, require_format
+from nmt_keras.io.files import read_json, require_format
 
 EXTRA = "assets.extra"
 """Folder of a version for files that are not part of the graph."""

@@ -1,8 +1,8 @@
 """Serves SavedModels over TensorFlow Serving's REST API: an embedded server, a client, and deployment files.
 
-The package does not import ``nmt_keras``, because the SavedModel is the contract between training and serving. Import
-it as ``nmt_keras_serve``: a wheel installs it under this name, and a clone provides it, too. Imports inside the package
-are relative. The path of a request is
+The package imports only ``nmt_keras.io`` of nmt_keras, because the SavedModel is the contract between training and
+serving. Import it as ``nmt_keras_serve``, its installed name. Imports inside the package are relative. The path of a
+request is
 
     bytes -> rest.app (route) -> core (queue) -> rest.json_text (values) -> rest.codec (tensors)
           -> models.servable (graph) -> rest.codec -> bytes
@@ -20,13 +20,9 @@ are relative. The path of a request is
     limits         limits of requests
     metrics        metrics for Prometheus
     options        options of the server
-    usage          command lines
-    lines          text of users: files, archives, pipes, standard input and output
-    sentences      splits text into sentences and the gaps between them
     server         ``python -m nmt_keras_serve.server``
 
     client/        ``python -m nmt_keras_serve.client``
-    bulk           ``python -m nmt_keras_serve.bulk``: files of any size
     conformance/   ``python -m nmt_keras_serve.conformance``: checks of any server with this API
     web/           the page
     deploy/        Docker Compose, nginx, Kubernetes

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from nmt_keras.io.errors import require
+
 from .limits import Limits
 
 
@@ -16,8 +18,9 @@ class Options:
     """Serves models over TensorFlow Serving's REST API."""
 
     model_dir: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Folder that holds NAME/VERSION/saved_model.pb for each model. The newest version is served. A SavedModel is a
-    program that runs with the server's rights: serve only models from a source that you trust."""
+    """Folder that holds NAME/VERSION/saved_model.pb for each model, by default saved_models. The newest version is
+    served. A SavedModel is a program that runs with the server's rights: serve only models from a source that you
+    trust."""
     model_config_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """File in TensorFlow Serving's format (models.config), instead of --model-dir. It lists models, their folders,
     version policies and labels."""
@@ -51,7 +54,6 @@ class Options:
             ("--load-retry-interval-micros", self.load_retry_interval_micros, 0, 10**15),
             ("--shutdown-seconds", self.shutdown_seconds, 1, 1_000_000),
         ):
-            if not least <= value < limit:
-                raise ValueError(f"{option} must be {least} to {limit - 1}. Received: {value}.")
-        if (self.model_dir is None) == (self.model_config_file is None):
-            raise ValueError("Pass exactly one of --model-dir and --model-config-file.")
+            require(least <= value < limit, option, f"{least} to {limit - 1}", value)
+        both = (self.model_dir, self.model_config_file)
+        require(None in both, "--model-dir, --model-config-file", "at most one of them", both)

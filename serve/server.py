@@ -29,6 +29,9 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
+from nmt_keras.io.startup import native_messages_hidden
+from nmt_keras.io.usage import read_options
+
 from .core import Core
 from .limits import Limits
 from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
@@ -37,8 +40,6 @@ from .models.status import StatusError
 from .options import Options
 from .rest.app import create_app
 from .rest.http_protocol import timed_protocol
-from .startup import native_messages_hidden
-from .usage import read_options
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +213,7 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
     if options.model_config_file is not None:
         configs = read_model_configs(options.model_config_file)
         return lambda: configs
-    folder = options.model_dir or Path()
+    folder = options.model_dir or Path("saved_models")
     if not os.path.isdir(folder):
         raise ValueError(f"--model-dir must be a folder. Received: {folder}. {HOW_TO_GET_A_MODEL}")
     if not _may_hold_versions(folder):

@@ -15,14 +15,14 @@ ROOT = Path(__file__).parents[2]
 SECTIONS = {
     "Model": "config languages text layers models recipes",
     "Translation": "search translation",
-    "Training": "corpus training runs files",
+    "Training": "corpus training runs io",
     "Evaluation": "evaluation plotting markdown",
     "Delivery": "export pipelines cli demo",
 }
 """Modules of nmt_keras by section. Modules that are not listed are added to the section "Evaluation"."""
 
 HIDDEN = ("__main__",)
-SERVING = ("client", "bulk", "server", "options", "limits", "conformance")
+SERVING = ("client", "server", "options", "limits", "conformance")
 """Public modules of ``serve``, whose installed name is ``nmt_keras_serve``. The other modules are internal."""
 
 

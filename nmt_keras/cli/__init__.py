@@ -31,8 +31,6 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
-from nmt_keras_serve.lines import print_utf8
-from nmt_keras_serve.usage import HELP, TENSORFLOW_SERVING, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.cache import use_compilation_cache
@@ -47,6 +45,8 @@ from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.train import Demo, Train, recipe_name
 from nmt_keras.cli.translate import Align, Score, Translate
 from nmt_keras.config import require_choice
+from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,
@@ -64,22 +64,6 @@ COMMANDS: dict[str, type[Command]] = {
     "plot": Plot,
     "demo": Demo,
 }
-
-OTHER_NAMES = {
-    **TENSORFLOW_SERVING,
-    "--lr": "--train.learning-rate",
-    "--vocab-size": "--source.vocabulary-size and --target.vocabulary-size",
-    "--beam": "--search.beam-size",
-    "--output": "--to",
-    **dict.fromkeys(("--data", "--train"), "--corpus"),
-    **dict.fromkeys(("--dev", "--validation"), "--valid"),
-    **dict.fromkeys(("--train-steps", "--max-steps"), "--steps"),
-    **dict.fromkeys(("--max-epoch", "--max-epochs"), "--epochs"),
-    **dict.fromkeys(("--save-dir", "--output-dir", "--save-model"), "--run"),
-    **dict.fromkeys(("--alpha", "--lenpen", "--length-penalty"), "--search.length-alpha"),
-    **dict.fromkeys(("--src", "--tgt"), "--corpus SOURCE TARGET"),
-}
-"""Mapping from names of options in other toolkits to names of options here."""
 
 ABOUT = "Neural machine translation with attention. nmt --version prints the version."
 LONGEST_MESSAGE = 1000  # characters; TensorFlow's messages can be several pages long
@@ -105,9 +89,11 @@ def parse(arguments: Sequence[str]) -> Command:
     name, options = arguments[0], arguments[1:]
     kind, program = COMMANDS.get(name), f"nmt {name}" if name in COMMANDS else "nmt"
     short = not {"-h", "--help"}.isdisjoint(options)
+    if kind is Serve:
+        return Serve.read(program, options)
     if kind is not None and not HELP.isdisjoint(options):
         join_help(kind)
-    with one_line_errors(program, kind, OTHER_NAMES):
+    with one_line_errors(program):
         try:
             if not name.startswith("-"):
                 require_choice("COMMAND", tuple(COMMANDS), name)

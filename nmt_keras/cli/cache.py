@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from nmt_keras.cores import available_cores
-from nmt_keras.files import is_abandoned
+from nmt_keras.io.files import is_abandoned
 
 SWITCH = "NMT_COMPILATION_CACHE"
 """Environment variable. The value ``off`` disables the cache."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import tyro
-from nmt_keras_serve.lines import TEXT_SUFFIXES
 
 from nmt_keras.cli.console import Console
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
 from nmt_keras.cores import available_cores
+from nmt_keras.io.lines import TEXT_SUFFIXES
 from nmt_keras.manifest import default_search, exported_version
 from nmt_keras.runs.directory import is_run, read_recipe
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import tyro
-from nmt_keras_serve.lines import CUT, tell_lines
 
 from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, load_translator, named_run, named_search
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus import SET_NAMES, CorpusOptions, Pair, evaluation_pairs, part_sha256
-from nmt_keras.files import read_json
+from nmt_keras.io.files import read_json
+from nmt_keras.io.lines import CUT, tell_lines
 from nmt_keras.markdown import latex_tables
 from nmt_keras.runs.directory import CORPUS, is_run, read_origin, read_recipe, require_corpus
 

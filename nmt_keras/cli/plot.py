@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from nmt_keras_serve.lines import sentence_blocks
 
 from nmt_keras.cli.command import Command, Console, SearchCommand, load_translator, named_search, require_sentences
 from nmt_keras.config import require
+from nmt_keras.io.lines import sentence_blocks
 from nmt_keras.runs.directory import LOG
 
 

@@ -1,21 +1,19 @@
 """``nmt recipes`` and ``nmt runs`` list recipes and runs. ``nmt export`` exports a run, ``nmt serve`` serves it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import tyro
-from nmt_keras_serve.options import Options
 
 from nmt_keras.cli.command import Command, Console, Flag, SearchCommand, load_translator
 from nmt_keras.config import ExportConfig, require
-from nmt_keras.files import read_json, read_rows
+from nmt_keras.io.files import read_json, read_rows
+from nmt_keras.io.usage import read_options
 from nmt_keras.manifest import serving_search
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_origin, read_recipe
-
-MODELS = Options(model_dir=Path("saved_models"))
 
 
 @dataclass(frozen=True)
@@ -143,22 +141,16 @@ class Export(SearchCommand):
 class Serve(Command):
     """Serve exported models over TensorFlow Serving's REST API, with a web page."""
 
-    rare: ClassVar[Collection[str]] = (
-        "debug",
-        "limits",
-        "load_retry_interval_micros",
-        "shutdown_seconds",
-    )
     computes: ClassVar[bool] = False  # the server imports TensorFlow itself, after it has opened its ports
-    options: Annotated[Options, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="")] = field(
-        default_factory=lambda: MODELS
-    )
+    options: tyro.conf.Suppress[Any] = None
 
     @classmethod
-    def defaults(cls, arguments: Sequence[str]) -> Self:
-        """Returns a command that serves saved_models, or the models listed in the file of --model-config-file."""
-        by_file = any(each.replace("_", "-").startswith("--model-config-file") for each in arguments)
-        return cls(options=Options(model_config_file=Path("models.config")) if by_file else MODELS)
+    def read(cls, program: str, arguments: Sequence[str]) -> Self:
+        """Reads the server's command line. This command and ``demo`` alone import the server's package."""
+        from nmt_keras_serve.options import Options
+
+        words = ["--help" if each == "--help-all" else each for each in arguments]
+        return cls(options=read_options(Options, program, words, config=(tyro.conf.FlagCreatePairsOff,)))
 
     def __call__(self, console: Console) -> None:
         """Serves the models until a signal stops the process."""

@@ -7,9 +7,8 @@ import os
 import sys
 from typing import Any
 
-from nmt_keras_serve.startup import keep_freed_memory, native_messages_hidden
-
 from nmt_keras.cli.cache import DRIVER
+from nmt_keras.io.startup import keep_freed_memory, native_messages_hidden
 
 UNUSED = ("matplotlib", "sklearn")
 """Packages that Keras imports, if they are installed, for functions that no command calls."""

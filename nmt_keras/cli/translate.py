@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from nmt_keras_serve.lines import (
+
+import nmt_keras
+from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
+from nmt_keras.config import require
+from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
+from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, tab_columns, table_format
+from nmt_keras.io.files import to_json
+from nmt_keras.io.lines import (
     CUT,
     STANDARD_INPUT,
     STDIN,
@@ -20,13 +27,6 @@ from nmt_keras_serve.lines import (
     tell_lines,
     text_blocks,
 )
-
-import nmt_keras
-from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
-from nmt_keras.config import require
-from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
-from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, tab_columns, table_format
-from nmt_keras.files import to_json
 
 if TYPE_CHECKING:
     from nmt_keras.translation.records import AlignedPair, Translation

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from nmt_keras_serve.lines import open_text
-
 from nmt_keras.config import require
 from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA256
+from nmt_keras.io.lines import open_text
 from nmt_keras.languages import is_language
 
 OPTIONS = "source_column (--source-column)", "target_column (--target-column)"

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from nmt_keras_serve.lines import open_text
-
-from nmt_keras.files import make_folder, replacing
+from nmt_keras.io.files import make_folder, replacing
+from nmt_keras.io.lines import open_text
 
 if TYPE_CHECKING:
     import httpx

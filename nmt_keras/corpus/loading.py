@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from nmt_keras_serve.lines import read_lines
-
 from nmt_keras.config import CorpusConfig, require
 from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.corpus.columns import Layout
@@ -14,6 +12,7 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
+from nmt_keras.io.lines import read_lines
 
 
 def load_corpus(

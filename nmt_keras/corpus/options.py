@@ -4,11 +4,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_keras_serve.lines import STANDARD_INPUT, STDIN, TEXT_SUFFIXES
-
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import Columns, is_spanish_english
 from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.io.lines import STANDARD_INPUT, STDIN, TEXT_SUFFIXES
 from nmt_keras.languages import standard_tag
 
 SPANISH_ENGLISH_NAME = "spa-eng"

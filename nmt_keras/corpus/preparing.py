@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from nmt_keras_serve.lines import require_files
 
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.columns import Columns
@@ -32,7 +31,8 @@ from nmt_keras.corpus.shards import (
     shard_name,
     write_shard,
 )
-from nmt_keras.files import sole_writer, writing
+from nmt_keras.io.files import sole_writer, writing
+from nmt_keras.io.lines import require_files
 from nmt_keras.text import Codec, Tokenizer, fit_tokenizer
 from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.text.subword import MAX_LINES

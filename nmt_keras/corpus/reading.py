@@ -1,6 +1,6 @@
 """Reads sentence pairs from tables and parallel files, and counts malformed lines.
 
-A table has tab-separated columns, or it is CSV (.csv) or JSON lines (.jsonl). ``nmt_keras_serve.lines`` reads lines.
+A table has tab-separated columns, or it is CSV (.csv) or JSON lines (.jsonl). ``nmt_keras.io.lines`` reads lines.
 Sentences keep their spaces, case and accents.
 """
 
@@ -18,10 +18,9 @@ from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, TypeGuard
 
-from nmt_keras_serve.lines import INVISIBLE, byte_blocks, open_text
-
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
+from nmt_keras.io.lines import INVISIBLE, byte_blocks, open_text
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
@@ -128,7 +127,7 @@ def read_pairs(
     columns English<TAB>Spanish, so a Spanish-to-English corpus has ``source_column=1, target_column=0``.
 
     Args:
-        path: Path of a table in UTF-8, plain or packed; see ``nmt_keras_serve.lines``.
+        path: Path of a table in UTF-8, plain or packed; see ``nmt_keras.io.lines``.
         source_column: Column of the source sentence: its number, counted from 0, or its name in the header.
         target_column: Column of the target sentence.
         max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped and counted.

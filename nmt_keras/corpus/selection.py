@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from nmt_keras_serve.lines import require_files
 
 from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
-from nmt_keras.files import make_folder, replacing
+from nmt_keras.io.files import make_folder, replacing
+from nmt_keras.io.lines import require_files
 
 Place = str | Path
 EDGE, UNKNOWN = "<s>", "<unk>"

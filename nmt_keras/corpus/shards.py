@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras import files
 from nmt_keras.config import END, FilterConfig
 from nmt_keras.corpus.batches import (
     Batch,
@@ -39,7 +38,8 @@ from nmt_keras.corpus.batches import (
 )
 from nmt_keras.corpus.filtering import Rejection
 from nmt_keras.corpus.reading import Pair, ReadReport
-from nmt_keras.files import read_json, require_format, sync, sync_folder, unwritable, writing
+from nmt_keras.io import files
+from nmt_keras.io.files import read_json, require_format, sync, sync_folder, unwritable, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1

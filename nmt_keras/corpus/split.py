@@ -20,10 +20,9 @@ from functools import cache
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
-from nmt_keras_serve.lines import INVISIBLE
-
 from nmt_keras.config import require_choice
 from nmt_keras.corpus.reading import Pair
+from nmt_keras.io.lines import INVISIBLE
 from nmt_keras.languages import is_spaceless, without_accents
 
 Part = Literal["train", "valid", "test"]

@@ -19,7 +19,7 @@ from nmt_keras.evaluation.metrics import (
     sentence_length,
 )
 from nmt_keras.evaluation.report import Report
-from nmt_keras.files import locked, make_folder, write_whole
+from nmt_keras.io.files import locked, make_folder, write_whole
 from nmt_keras.markdown import escaped, table
 from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure, score_intervals
 from nmt_keras.translation.word_alignment import align_words

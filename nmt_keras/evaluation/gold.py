@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt_keras_serve.lines import read_lines
-
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh
+from nmt_keras.io.lines import read_lines
 
 
 class GoldPair(NamedTuple):

@@ -10,7 +10,7 @@ from nmt_keras.config import UNK, require
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import AlignmentError, alignment_error, bleu, chrf, exact_match
-from nmt_keras.files import locked, read_json, write_whole
+from nmt_keras.io.files import locked, read_json, write_whole
 from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Checkpoint, Translation

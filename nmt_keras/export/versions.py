@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nmt_keras.config import require
-from nmt_keras.files import is_abandoned, make_folder, sync, sync_folder, writing
+from nmt_keras.io.files import is_abandoned, make_folder, sync, sync_folder, writing
 from nmt_keras.manifest import versions
 
 PARTIAL, DELETED = "partial-", "deleted-"

@@ -18,7 +18,7 @@ from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
 from nmt_keras.export.versions import prune, publish
 from nmt_keras.export.warmup import write_warmup_requests
-from nmt_keras.files import stamped
+from nmt_keras.io.files import stamped
 from nmt_keras.manifest import FORMAT, MANIFEST
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@
     preparing     text to shards of token ids, for training
 
 Install with ``pip install "nmt-keras-attention[beam]"``, then run ``python -m nmt_keras.pipelines --help``. For files
-that one server can translate, use ``python -m nmt_keras_serve.bulk``.
+that one machine can translate, use ``nmt translate`` or ``python -m nmt_keras_serve.client``.
 """
 
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from nmt_keras.files import sole_writer
+from nmt_keras.io.files import sole_writer
 
 
 def absolute(path: str) -> str:

@@ -26,7 +26,6 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from nmt_keras_serve.lines import unpacked
 
 from nmt_keras.config import FilterConfig, require
 from nmt_keras.corpus.columns import Columns, is_spanish_english_text
@@ -44,6 +43,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
     writing_by_tensorflow,
 )
+from nmt_keras.io.lines import unpacked
 from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.text import Codec, load_tokenizer
 from nmt_keras.text.normalisation import in_blocks
@@ -55,7 +55,7 @@ TOTALS = -1  # key of the counts; the key of encoded pairs is the number of thei
 
 @contextmanager
 def opened(path: str) -> Iterator[io.BufferedReader]:
-    """Opens a text file that Beam can read, plain or packed, as a stream of bytes; see ``nmt_keras_serve.lines``."""
+    """Opens a text file that Beam can read, plain or packed, as a stream of bytes; see ``nmt_keras.io.lines``."""
     stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` decompresses
     with io.BufferedReader(cast(Any, stream)) as raw, unpacked(raw, path) as text:
         yield text

@@ -22,11 +22,11 @@ import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.shared import Shared
-from nmt_keras_serve.lines import text_blocks
 
 import nmt_keras
 from nmt_keras.config import require
-from nmt_keras.files import to_json
+from nmt_keras.io.files import to_json
+from nmt_keras.io.lines import text_blocks
 from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.pipelines.preparing import opened
 from nmt_keras.text.normalisation import in_blocks

@@ -7,7 +7,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from nmt_keras.config import require
-from nmt_keras.files import write_whole
+from nmt_keras.io.files import write_whole
 from nmt_keras.plotting.style import FILE_DPI
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nmt_keras_serve.lines import read_lines
-
 from nmt_keras.config import Recipe, require, require_choice
+from nmt_keras.io.lines import read_lines
 from nmt_keras.recipes.lecture import (
     LECTURE_BIDIRECTIONAL,
     LECTURE_DEEP,

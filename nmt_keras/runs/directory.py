@@ -12,7 +12,7 @@ from typing import Any
 from nmt_keras.config import Recipe, record_from
 from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions
 from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME
-from nmt_keras.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
+from nmt_keras.io.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
 
 FORMAT = 3
 """Format number of run directories, stored in ``recipe.json``."""

@@ -41,7 +41,7 @@ from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus, evaluation_pairs
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
-from nmt_keras.files import make_folder, read_json, sole_writer, write_whole
+from nmt_keras.io.files import make_folder, read_json, sole_writer, write_whole
 from nmt_keras.runs.directory import LOG, flat
 from nmt_keras.runs.processes import Processes
 from nmt_keras.runs.run import Run

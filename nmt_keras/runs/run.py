@@ -13,7 +13,7 @@ from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export
-from nmt_keras.files import read_json
+from nmt_keras.io.files import read_json
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import train_command

@@ -22,7 +22,8 @@ from typing import NamedTuple, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
-from nmt_keras_serve.lines import INVISIBLE
+
+from nmt_keras.io.lines import INVISIBLE
 
 BYTES_PER_TOKEN = 64
 """Maximum number of bytes that a sentence may have for each token of its limit. SentencePiece's longest piece has 16

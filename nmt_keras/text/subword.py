@@ -24,7 +24,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
-from nmt_keras.files import write_whole
+from nmt_keras.io.files import write_whole
 from nmt_keras.text.normalisation import Normalised, normalise_lines, well_formed
 from nmt_keras.text.placeholders import SIGNS, KnownWords, known_words
 from nmt_keras.text.tokens import (

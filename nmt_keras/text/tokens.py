@@ -16,7 +16,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, START, TokenizerConfig, require
-from nmt_keras.files import make_folder, read_json, write_whole, writing
+from nmt_keras.io.files import make_folder, read_json, write_whole, writing
 from nmt_keras.text.normalisation import Normalised, normalise
 from nmt_keras.text.placeholders import KnownWords
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from nmt_keras.config import require
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import (
+from nmt_keras.io.files import (
     PARTIAL,
     make_folder,
     make_writable_folder,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.files import read_rows, sync, write_whole, writing
+from nmt_keras.io.files import read_rows, sync, write_whole, writing
 from nmt_keras.training.updater import Metrics
 
 

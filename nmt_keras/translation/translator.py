@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
-from nmt_keras_serve.sentences import translate_texts
 
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
+from nmt_keras.io.sentences import translate_texts
 from nmt_keras.translation.records import (
     Aligned,
     AlignedPair,

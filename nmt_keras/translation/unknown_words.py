@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from nmt_keras_serve.lines import read_lines
 
 from nmt_keras.config import require
-from nmt_keras.files import write_whole
+from nmt_keras.io.files import write_whole
+from nmt_keras.io.lines import read_lines
 from nmt_keras.text import Tokens
 from nmt_keras.text.placeholders import MAX_COPIED_BYTES
 from nmt_keras.translation.records import AlignedPair

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import tensorflow as tf
-from nmt_keras_serve.sentences import BORDER, RULES, WIDE
 
+from nmt_keras.io.sentences import BORDER, RULES, WIDE
 from nmt_keras.text.normalisation import cut_bytes
 from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES, Decoded, DecodedText
 
@@ -47,7 +47,7 @@ def decode_texts(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> Dec
 
 
 def split_sentences(text: tf.Tensor) -> tf.RaggedTensor:
-    """Splits texts as ``nmt_keras_serve.sentences.split`` does.
+    """Splits texts as ``nmt_keras.io.sentences.split`` does.
 
     Args:
         text: [B] string, valid UTF-8.

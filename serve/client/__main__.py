@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..lines import CUT, STANDARD_INPUT, STDIN, one_line, print_utf8, sentence_blocks, tell_lines
-from ..sentences import translate_texts
-from ..usage import read_options
+from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, print_utf8, sentence_blocks, tell_lines
+from nmt_keras.io.sentences import translate_texts
+from nmt_keras.io.usage import read_options
+
 from . import Alignment, ClientError, Translation
 from .options import ServerOptions
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from .. import sentences
+from nmt_keras.io.sentences import beginning, translate_texts
+
 from . import answers
 from .answers import (
     Alignment,
@@ -125,7 +126,7 @@ class Client:
         One request may hold sentences of several texts. White space between sentences is kept.
         """
         _require_strings(texts)
-        found = sentences.translate_texts(texts, self.translate_with_scores, lambda answer: answer.translation)
+        found = translate_texts(texts, self.translate_with_scores, lambda answer: answer.translation)
         return [TranslatedText(whole, [answer for _, answer in answered]) for whole, answered in found]
 
     def status(self) -> list[VersionStatus]:
@@ -148,7 +149,7 @@ class Client:
         for start in range(0, len(texts), batch_size):
             # A lone surrogate, which Python's strings can hold, becomes a question mark
             whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + batch_size]]
-            sent = [sentences.beginning(text, self._max_text_bytes) for text in whole]
+            sent = [beginning(text, self._max_text_bytes) for text in whole]
             answered = read(self.predict(signature, {"text": sent}), len(sent))
             for text, part, record in zip(whole, sent, answered, strict=True):
                 records.append(record if part == text else record._replace(truncated=True))

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import httpx
 import tyro
 
-from ..usage import read_options
+from nmt_keras.io.usage import read_options
+
 from .refusals import check_refusal, refusals
 from .server import Mismatch, Server, connect
 from .successes import SUCCESSES, cors, labelled, monitoring

@@ -27,10 +27,10 @@ from nmt_keras.corpus import CorpusUnavailable, split_corpus
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.export import read_manifest
+from nmt_keras.io import lines
 from nmt_keras.recipes import RECIPES, train_command
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.translation.word_alignment import align_words, links, written_words
-from nmt_keras_serve import lines
 
 SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
 

@@ -17,7 +17,7 @@ from nmt_keras import cli
 from nmt_keras.cli.compare import Compare
 from nmt_keras.config import AttentionConfig, PairFilters
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.files import sole_writer
+from nmt_keras.io.files import sole_writer
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import read_origin

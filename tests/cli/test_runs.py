@@ -218,7 +218,7 @@ def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path
 @pytest.mark.long
 def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(corpus, tmp_path):
     code = (
-        "import sys; from pathlib import Path; from nmt_keras.files import sole_writer\n"
+        "import sys; from pathlib import Path; from nmt_keras.io.files import sole_writer\n"
         "with sole_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     run = Run(tmp_path, replace(RECIPE, train=replace(TRAIN, steps=1)))

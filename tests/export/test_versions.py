@@ -15,7 +15,7 @@ from tiny import TINY_RECIPE, make_versions, save_little
 from nmt_keras.config import ExportConfig, MicroBatchingConfig
 from nmt_keras.export import CONTRACT, export, load_exported, prune, read_manifest, versions
 from nmt_keras.export.versions import publish
-from nmt_keras.files import ABANDONED_AFTER
+from nmt_keras.io.files import ABANDONED_AFTER
 
 
 @pytest.fixture

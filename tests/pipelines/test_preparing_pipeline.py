@@ -14,7 +14,7 @@ from tiny import TINY_TEXT, contents
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus import columns
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.files import sole_writer
+from nmt_keras.io.files import sole_writer
 
 pytestmark = pytest.mark.beam
 

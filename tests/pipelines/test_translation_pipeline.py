@@ -16,7 +16,7 @@ from tiny import contents
 
 import nmt_keras
 from nmt_keras.export import export
-from nmt_keras.files import sole_writer
+from nmt_keras.io.files import sole_writer
 
 pytestmark = pytest.mark.beam
 

@@ -9,7 +9,7 @@ import portalocker
 import pytest
 import tensorflow as tf
 
-from nmt_keras.files import (
+from nmt_keras.io.files import (
     ABANDONED_AFTER,
     locked,
     make_writable_folder,

@@ -9,8 +9,8 @@ import pytest
 from servers import ROOT
 
 ROWS = [
-    ["cores"],
-    ["config", "files", "languages", "markdown"],
+    ["io", "cores"],
+    ["config", "languages", "markdown"],
     ["text", "corpus", "layers", "manifest", "plotting", "recipes"],
     ["models"],
     ["search"],
@@ -37,7 +37,6 @@ TENSORFLOW_FREE = [
     "corpus.selection",
     "corpus.split",
     "evaluation.metrics",
-    "files",
     "languages",
     "manifest",
     "plotting",
@@ -102,6 +101,25 @@ def test_no_modules_import_each_other_in_a_cycle():
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
+def test_the_server_imports_only_input_and_output_of_the_library():
+    absolute = [
+        node.module or ""
+        for tree in modules("serve").values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 0
+    ]
+    ours = {name for name in absolute if name.split(".")[0] == "nmt_keras"}
+    assert ours == {name for name in ours if name.startswith("nmt_keras.io.")}
+
+
+def test_only_the_command_serve_imports_the_server_and_only_when_it_is_called():
+    importing = {
+        name for name, tree in OURS.items() if any(each.startswith("nmt_keras_serve") for each in imports(tree))
+    }
+    assert importing == {"cli.runs"}
+    assert not any(name.startswith("nmt_keras_serve") for name in imported_by("nmt_keras.cli"))
+
+
 def imported_by(*names):
     """Returns the modules that a new process has imported after it imports ``names``."""
     program = f"import sys, {', '.join(names)}; print(*sys.modules)"
@@ -115,7 +133,7 @@ def imported_by(*names):
 @pytest.mark.parametrize(
     ("names", "unwanted"),
     [
-        (["nmt_keras_serve.lines", "nmt_keras_serve.sentences"], {"tensorflow", "numpy", "nmt_keras", "tyro"}),
+        ([f"nmt_keras.{name}" for name in OURS if name.startswith("io.")], {"tensorflow", "keras", "numpy", "tyro"}),
         ([f"nmt_keras.{name}" for name in TENSORFLOW_FREE], {"tensorflow", "keras", "matplotlib.pyplot"}),
     ],
 )

@@ -29,7 +29,7 @@ COPIED = (
         "MANIFEST.in",
         "Makefile",
     ),
-    *("README.md", "SECURITY.md", "mkdocs.yml", "nmt_keras_serve.py", "pyproject.toml", "setup.py"),
+    *("README.md", "SECURITY.md", "mkdocs.yml", "pyproject.toml"),
     *sorted(path.name for path in ROOT.glob("requirements*.txt")),
 )
 """Files and folders of the source archive: the package, and everything that its tests and documentation read."""

@@ -15,7 +15,7 @@ from nmt_keras.config import PairFilters, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
-from nmt_keras.files import read_json
+from nmt_keras.io.files import read_json
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import is_run

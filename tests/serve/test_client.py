@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from nmt_keras.io.sentences import beginning
 from serve.client import (
     Client,
     ClientError,
@@ -28,7 +29,6 @@ from serve.client import (
 )
 from serve.client.__main__ import main
 from serve.client.answers import hypotheses
-from serve.sentences import beginning
 
 THIRD = pytest.approx(-1 / 3)
 

@@ -17,7 +17,7 @@ from itertools import chain
 import pytest
 from servers import ROOT
 
-from serve.lines import (
+from nmt_keras.io.lines import (
     LONGEST_LINE,
     one_line,
     read_lines,
@@ -168,7 +168,7 @@ def test_a_file_of_another_kind_is_named_with_what_to_do(tmp_path, content, word
 
 def test_output_is_one_line_in_utf_8_whatever_the_locale():
     assert one_line("a\r\nb\x85c\u2028d\u2029e\vf") == "a  b c d e f"
-    program = "from serve.lines import print_utf8; print_utf8(); print('\\u00f1 \\udcff')"
+    program = "from nmt_keras.io.lines import print_utf8; print_utf8(); print('\\u00f1 \\udcff')"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")

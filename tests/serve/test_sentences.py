@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from serve.sentences import Piece, rejoin, split
+from nmt_keras.io.sentences import Piece, rejoin, split
 
 
 def sentences(text):

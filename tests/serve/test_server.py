@@ -498,7 +498,7 @@ def test_the_log_has_what_its_options_ask_for(tmp_path, options, lines):
 HIDING = """
 import os, sys, time
 from concurrent.futures import ThreadPoolExecutor
-from serve.startup import native_messages_hidden
+from nmt_keras.io.startup import native_messages_hidden
 
 def hide(seconds):
     with native_messages_hidden():

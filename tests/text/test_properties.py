@@ -12,14 +12,14 @@ import pytest
 import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from nmt_keras_serve.lines import INVISIBLE, byte_blocks, text_blocks
-from nmt_keras_serve.sentences import rejoin, split
 from ten_languages import PAIRS, decorated
 
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.corpus import Pair, sentence_key
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.reading import ReadReport, parse_table
+from nmt_keras.io.lines import INVISIBLE, byte_blocks, text_blocks
+from nmt_keras.io.sentences import rejoin, split
 from nmt_keras.text import Codec, WordTokenizer, fit_tokenizer
 from nmt_keras.text.normalisation import BYTES_PER_TOKEN, normalise, normalise_lines
 from nmt_keras.text.placeholders import SIGNS

@@ -7,9 +7,9 @@ import unicodedata
 import pytest
 import sentencepiece
 import tensorflow as tf
-from nmt_keras_serve.lines import INVISIBLE
 
 from nmt_keras.config import TokenizerConfig
+from nmt_keras.io.lines import INVISIBLE
 from nmt_keras.text import END, PAD, START, UNK, SubwordTokenizer, WordTokenizer, fit_tokenizer, load_tokenizer
 from nmt_keras.text.word import word_keys
 

@@ -4,8 +4,8 @@ import random
 
 import tensorflow as tf
 
+from nmt_keras.io.sentences import Piece, split
 from nmt_keras.translation.whole_texts import split_sentences
-from serve.sentences import Piece, split
 
 TEXTS = [
     "",

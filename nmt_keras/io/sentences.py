@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from .lines import INVISIBLE
+from nmt_keras.io.lines import INVISIBLE
 
 Answer = TypeVar("Answer")
 

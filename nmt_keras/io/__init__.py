@@ -1,0 +1,11 @@
+"""Input and output that the library, the server and the client share.
+
+This is the only package of nmt_keras that ``serve`` imports. It imports no TensorFlow, NumPy or tyro.
+
+    lines       text of users: files, archives, pipes, standard input and output
+    files       files that survive a power cut, and locks
+    sentences   splits text into sentences and the gaps between them
+    errors      errors with three parts: what is wrong, what was received, what to do
+    usage       command lines: help texts, and errors in one line
+    startup     settings that TensorFlow reads when it starts, and its messages
+"""

@@ -1,0 +1,108 @@
+"""Reads command lines with tyro. An error is one line. tyro is imported when a command line is read."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import inspect
+import io
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+Options = TypeVar("Options")
+USAGE_ERROR = 2
+HELP = frozenset(("-h", "--help", "--help-all"))
+"""Options that print a help text."""
+
+
+def read_options(kind: type[Options], program: str, arguments: Sequence[str] | None, **settings: Any) -> Options:
+    """Returns the options of a command line.
+
+    Args:
+        kind: Dataclass of the options.
+        program: Name of the program in messages.
+        arguments: Words of the command line. `None` uses the command line of the process.
+        settings: Arguments of ``tyro.cli``.
+
+    Raises:
+        SystemExit: With code 0 after --help; with code 2 after an error, which is printed in one line.
+    """
+    import tyro
+
+    if not HELP.isdisjoint(sys.argv[1:] if arguments is None else arguments):
+        join_help(kind)
+    try:
+        with one_line_errors(program):
+            return tyro.cli(kind, prog=program, args=arguments, **settings)
+    except ValueError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        raise SystemExit(USAGE_ERROR) from error
+
+
+def join_help(kind: type[Any]) -> None:
+    """Joins the lines of each help text in a dataclass of options and in its nested dataclasses.
+
+    Call this before ``tyro.cli``, which would keep the line breaks of a docstring. A field's metadata takes precedence
+    over its docstring.
+    """
+    options = {each.name: each for each in dataclasses.fields(kind)}
+    for base in reversed(kind.__mro__):  # the docstring of the most derived class is used
+        if not dataclasses.is_dataclass(base):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for pair in pairwise(definition.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    if name in options:
+                        options[name].metadata = MappingProxyType({"help": " ".join(text.split())})
+    for hint in get_type_hints(kind, include_extras=True).values():
+        for nested in _dataclasses_in(hint):
+            join_help(nested)
+
+
+def _dataclasses_in(hint: Any) -> Iterator[type[Any]]:
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _dataclasses_in(part)
+
+
+@contextlib.contextmanager
+def one_line_errors(program: str) -> Iterator[None]:
+    """Turns the box that tyro draws around an error into a ValueError of one line that refers to --help of ``program``.
+
+    Raises:
+        SystemExit: After --help.
+        ValueError: The command line is wrong.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            yield
+        sys.stderr.write(said.getvalue())
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ValueError(_one_line(said.getvalue(), program)) from None
+
+
+def _one_line(box: str, program: str) -> str:
+    """Returns the message in a box as one line, with the options that tyro suggests.
+
+    Lines divide a box: first the message, then suggestions. A box of ASCII characters begins with its title.
+    """
+    rows = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    marked = "\n".join("" if len(row) > 2 and set(row) <= {"─", "-"} else row or " " for row in rows)
+    first, *others = marked.split("\n\n")[not box.startswith("╭") :]
+    message = " ".join(first.split()).partition(" Got errors:")[0].rstrip(".")
+    message = re.sub(r"^Error parsing (?!-)[\w.-]+: |^Error parsing | \(required\)", "", message).rstrip(".")
+    meant = [row.split()[0] for row in "\n".join(others).splitlines() if row.startswith("--")]
+    suggestion = f" Did you mean {', '.join(meant)}?" if message.startswith("Unrecognized") and meant else ""
+    return f"{message}.{suggestion} See {program} --help."
