@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from nmt_keras_serve.lines import read_lines
+from nmt_keras_serve.lines import MAX_FILE_BYTES, read_lines
 
 from nmt_keras.config import CorpusConfig, require
 from nmt_keras.corpus.alignments import from_pharaoh
@@ -14,6 +14,8 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
+
+MAX_ALIGNMENT_BYTES = 4096  # of the alignment of a pair, on average: about 700 links
 
 
 def load_corpus(
@@ -143,10 +145,15 @@ def _alignments(path: str, expected: int) -> list[str]:
     Raises:
         FileNotFoundError, ValueError: the file cannot be read, or has fewer or more lines than the corpus.
     """
-    lines = read_lines(path)
-    if len(lines) < expected or any(line.strip() for line in lines[expected:]):
+    lines, last = [], 0
+    for number, line in enumerate(read_lines(path, MAX_FILE_BYTES + expected * MAX_ALIGNMENT_BYTES), start=1):
+        if number <= expected:
+            lines.append(line)
+        if number <= expected or line.strip():
+            last = number
+    if last != expected:
         raise ValueError(
             f"--alignments: expected a line for each of the {expected:,} lines of the corpus, received "
-            f"{len(lines):,} in {path}."
+            f"{last:,} in {path}."
         )
     return lines
