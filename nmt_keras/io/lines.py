@@ -11,7 +11,7 @@
     open_text       a file, a pipe or standard input as a stream of bytes
     byte_blocks     lines of a stream as they arrive
     text_blocks     the same, decoded, for input to be translated
-    read_lines      all lines of a file that must be valid
+    read_lines      lines of a file that must be valid and not too large
     require_files   refuses pipes, for commands that read a file several times
     one_line        text without line ends, for output
 """
@@ -39,6 +39,7 @@ from typing import Any
 STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
 LONGEST_LINE = 1 << 20  # bytes; longer lines to be translated are cut to this length, which bounds memory
+MAX_FILE_BYTES = 1 << 24  # bytes of text in a file that is kept in memory: 50,000 pairs with gold links, for example
 LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 INVISIBLE = (
     r"[\x00-\x08\x0E-\x1F\x7F-\x84\x86-\x9F\xAD"
@@ -131,11 +132,13 @@ class _Streams(io.RawIOBase):
         return len(found)
 
 
+_lzma = partial(lzma.LZMADecompressor, memlimit=1 << 28)  # xz -9 needs 65 MiB; an archive may ask for 4 GiB
+
 UNPACK: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": partial(_Streams, bz2.BZ2Decompressor),
-    b"\xfd7zXZ\0": partial(_Streams, lzma.LZMADecompressor),
-    b"]\0\0": partial(_Streams, lzma.LZMADecompressor),
+    b"\xfd7zXZ\0": partial(_Streams, _lzma),
+    b"]\0\0": partial(_Streams, _lzma),
 }
 """Functions that open archives, by their first bytes."""
 
@@ -330,24 +333,38 @@ def _decoded(blocks: Iterable[list[bytes]], name: str, report: Callable[[str], N
     tell_lines(report, "U+FFFD replaces invalid UTF-8 or NUL", replaced, name)
 
 
-def read_lines(path: Place) -> list[str]:
-    """Returns the lines of a file.
+def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:
+    """Yields the lines of a file.
+
+    Args:
+        path: The file.
+        max_bytes: Number of bytes that the file may have after unpacking. It bounds the memory of a caller that keeps
+            the lines.
 
     Raises:
-        FileNotFoundError, ValueError: as in ``open_text`` and ``byte_blocks``, or a line is not valid UTF-8.
+        FileNotFoundError, ValueError: as in ``open_text`` and ``byte_blocks``; a line is not valid UTF-8 or has more
+            than ``LONGEST_LINE`` bytes; or the file is larger than ``max_bytes``.
     """
-    found = []
+    size = 0
     with open_text(path) as stream:
-        for number, line in enumerate(chain.from_iterable(byte_blocks(stream, path)), start=1):
+        for number, line in enumerate(chain.from_iterable(byte_blocks(stream, path, LONGEST_LINE + 1)), start=1):
+            size += len(line) + 1
+            if size > max_bytes or len(line) > LONGEST_LINE:
+                whole = size > max_bytes
+                limit = f"{'a file' if whole else 'lines'} of at most {max_bytes if whole else LONGEST_LINE:,}"
+                raise ValueError(
+                    f"{path}:{number}: expected {limit} bytes of text, received more. Check that this is the right "
+                    "file, or divide it."
+                )
             try:
-                found.append(line.decode())
+                text = line.decode()
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
                     f"{error.start + 1}. Convert the file from its encoding, for example: iconv -f WINDOWS-1252 "
                     f"-t UTF-8 {path} > NEW"
                 ) from error
-    return found
+            yield text
 
 
 def require_files(paths: Iterable[Place]) -> None:

@@ -152,7 +152,18 @@ def test_the_publishing_job_does_not_move_its_copy_into_a_version_that_appears_m
     assert [path.name for path in (publish.model / "2").iterdir()] == ["other"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_checkout_of_a_workflow_keeps_no_credentials(path):
+    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkouts
+    assert [step for step in checkouts if step.get("with", {}).get("persist-credentials") is not False] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_runs_commands_that_exist(path):
     workflow = yaml.safe_load(path.read_text())
     commands = "\n".join(step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"])
