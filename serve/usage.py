@@ -18,6 +18,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
+from .lines import print_utf8
+
 Options = TypeVar("Options")
 USAGE_ERROR = 2
 HELP = frozenset(("-h", "--help", "--help-all"))
@@ -96,7 +98,7 @@ def _dataclasses_in(hint: Any) -> Iterator[type[Any]]:
 def one_line_errors(
     program: str, kind: type[Any] | None = None, other_names: Mapping[str, str] = TENSORFLOW_SERVING
 ) -> Iterator[None]:
-    """Turns the box that tyro draws around an error into a ValueError of one line.
+    """Turns the box that tyro draws around an error into a ValueError of one line. Then prints as ``print_utf8`` does.
 
     Args:
         program: Name of the program. The message refers to its --help.
@@ -117,6 +119,8 @@ def one_line_errors(
             raise
         names = [] if kind is None else list(option_names(kind))
         raise ValueError(one_line(said.getvalue(), program, names, other_names)) from None
+    finally:
+        print_utf8()
 
 
 def option_names(kind: type[Any], prefix: str = "--") -> Iterator[str]:

@@ -24,14 +24,13 @@ import platform
 import shutil
 import signal
 import sys
-import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
-from nmt_keras_serve.lines import print_utf8
+from nmt_keras_serve.lines import message, print_utf8
 from nmt_keras_serve.usage import HELP, TENSORFLOW_SERVING, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
@@ -82,7 +81,6 @@ OTHER_NAMES = {
 """Mapping from names of options in other toolkits to names of options here."""
 
 ABOUT = "Neural machine translation with attention. nmt --version prints the version."
-LONGEST_MESSAGE = 1000  # characters; TensorFlow's messages can be several pages long
 
 
 def any_command() -> Any:
@@ -143,7 +141,7 @@ def require_platform(system: str, processor: str, say: Callable[[str], None]) ->
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command line, by default that of this process. The module's docstring lists the exit codes."""
-    print_utf8()
+    print_utf8(colors=True)
     if arguments is None:
         for each in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(each) != signal.SIG_IGN:  # as under nohup
@@ -205,6 +203,5 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
 
 def _fail(code: int, error: Exception, arguments: Sequence[str] = ()) -> NoReturn:
     """Prints an error in one line and exits."""
-    message = with_options(textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ..."), arguments)
-    print(f"nmt: {message}", file=sys.stderr)
+    print(f"nmt: {with_options(message(error), arguments)}", file=sys.stderr)
     raise SystemExit(code) from error

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tyro
+from nmt_keras_serve.lines import print_utf8
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options, for_beam = tyro.cli(
         Options, prog="python -m nmt_keras.pipelines", args=arguments, return_unknown_args=True
     )
+    print_utf8()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         from nmt_keras.pipelines.translation import translate_files
