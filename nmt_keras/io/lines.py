@@ -14,6 +14,9 @@
     read_lines      lines of a file that must be valid and not too large
     require_files   refuses pipes, for commands that read a file several times
     one_line        text without line ends, for output
+    print_utf8      makes the output UTF-8, without control characters on a terminal
+    message         an error as one visible line
+    read_within     a body of limited size
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shlex
 import sys
 import zipfile
@@ -40,6 +44,7 @@ STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
 LONGEST_LINE = 1 << 20  # bytes; longer lines to be translated are cut to this length, which bounds memory
 MAX_FILE_BYTES = 1 << 24  # bytes of text in a file that is kept in memory: 50,000 pairs with gold links, for example
+LONGEST_MESSAGE = 2000  # characters; an error of a server or of TensorFlow can be a megabyte
 LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 INVISIBLE = (
     r"[\x00-\x08\x0E-\x1F\x7F-\x84\x86-\x9F\xAD"
@@ -382,10 +387,62 @@ def one_line(text: str) -> str:
     return text.translate(LINE_ENDS)
 
 
-def print_utf8() -> None:
-    """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text."""
+def visible(text: str) -> str:
+    r"""Returns the text with ``\x1b`` in place of ESC, and so on for every control character a terminal would obey.
+
+    Line feeds and tabs remain, and a carriage return at the start, with which a progress bar begins.
+    """
+    return re.sub(r"(?!\A)\r|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def message(text: object) -> str:
+    """Returns the text of an error as one visible line of at most ``LONGEST_MESSAGE`` characters."""
+    line = visible(" ".join(str(text).split()))
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 4]} ..."
+
+
+def read_within(chunks: Iterable[bytes], most: int) -> bytes:
+    """Returns the body of an answer, which arrives in chunks. Raises ValueError if it has more than ``most`` bytes."""
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > most:
+            raise ValueError(f"the answer has more than {most >> 20} MiB")
+    return bytes(body)
+
+
+class _VisibleEncoder(codecs.IncrementalEncoder):
+    def encode(self, text: str, final: bool = False) -> bytes:
+        return visible(text).encode("utf-8", self.errors)
+
+
+UTF8 = codecs.lookup("utf-8")
+VISIBLE = codecs.CodecInfo(
+    name="utf-8-visible",
+    encode=lambda text, errors="strict": (visible(text).encode("utf-8", errors), len(text)),
+    decode=UTF8.decode,
+    incrementalencoder=_VisibleEncoder,
+    incrementaldecoder=UTF8.incrementaldecoder,
+)
+"""UTF-8 of ``visible`` text: an encoding, so that it holds for all that Python writes to a stream, also tracebacks."""
+codecs.register(lambda name: VISIBLE if name == "utf_8_visible" else None)
+
+
+def print_utf8(*, colors: bool = False) -> None:
+    """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text.
+
+    Control characters are made visible on standard error, and on standard output if it is a terminal: text of a server,
+    a corpus or a model could write the clipboard or change what the screen shows. Files and pipes get the exact text.
+
+    Args:
+        colors: If ``True``, control characters remain, for a help text in colors.
+    """
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    os.environ["PYTHON_COLORS"] = "0"  # for tracebacks, from Python 3.13 on
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
+            if colors or (stream is sys.stdout and not stream.isatty()):
+                stream.reconfigure(encoding="utf-8", errors=errors)
+            else:
+                stream.reconfigure(encoding=VISIBLE.name, errors="backslashreplace")

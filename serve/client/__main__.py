@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, print_utf8, sentence_blocks, tell_lines
+from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
 from nmt_keras.io.sentences import translate_texts
 from nmt_keras.io.usage import read_options
 
@@ -39,7 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = read_options(Options, f"python -m {__package__}", arguments)
     if not options.texts:
         raise SystemExit(f"{__package__}: no text. Pass a text, or - to read standard input.")
-    print_utf8()
     reads_lines = options.texts == (STANDARD_INPUT,)
     cut: list[int] = []
     try:

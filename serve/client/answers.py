@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from nmt_keras.io.lines import message
+
 Columns = Mapping[str, Any]
 """Outputs by name. Each output is a nested list whose first axis is the sentence."""
 
 
 class ClientError(RuntimeError):
-    """A request failed. The message is one line."""
+    """A request failed. The message is one line, of limited length and without control characters."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(message(reason))
 
 
 class Unavailable(ClientError):
     """The server is overloaded, restarting or unreachable. The same request may succeed later."""
 
-    def __init__(self, message: str, after_seconds: float = 0.0) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, after_seconds: float = 0.0) -> None:
+        super().__init__(reason)
         self.after_seconds = after_seconds
         """Pause in seconds that the server requests. 0 if unspecified."""
 

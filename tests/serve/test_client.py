@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
+import os
 import random
 import re
 import socket
@@ -29,6 +31,7 @@ from serve.client import (
 )
 from serve.client.__main__ import main
 from serve.client.answers import hypotheses
+from serve.client.rest import MAX_ANSWER_BYTES
 
 THIRD = pytest.approx(-1 / 3)
 
@@ -143,11 +146,45 @@ def translated(request: httpx.Request) -> httpx.Response:
             "serving_default .* one unnamed output",
         ),
         (httpx.Response(200, json={"outputs": {"y": [1.0]}}), "output 'translation' is not a list of 1"),
+        *(
+            (httpx.Response(status, json={"error": "\x1b]52;c;eA==\x07" + "a\n" * 10**6}), r"\\x1b\]52;c;eA==\\x07a a ")
+            for status in (400, 404)
+        ),
     ],
 )
 def test_an_unexpected_answer_is_an_error_of_one_line(response, message):
-    with against(lambda request: response) as client, pytest.raises(ClientError, match=message):
+    with against(lambda request: response) as client, pytest.raises(ClientError, match=message) as caught:
         client.translate(["uno"])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 2000
+
+
+def test_no_more_of_an_answer_is_read_than_the_limit():
+    pieces = iter([b" " * 2**20] * 99)
+    client = against(lambda request: httpx.Response(200, content=pieces))
+    with client, pytest.raises(ClientError, match="more than 64 MiB"):
+        client.translate(["uno"])
+    assert len(list(pieces)) == 99 - 65
+
+
+@pytest.mark.parametrize(("layers", "message"), [(1, "more than 64 MiB"), (2, "packed with gzip, gzip")])
+def test_the_limit_is_for_the_unpacked_answer(layers, message):
+    body = b" " * (MAX_ANSWER_BYTES + 1)
+    for _ in range(layers):
+        body = gzip.compress(body)
+    headers = {"Content-Encoding": ", ".join(["gzip"] * layers)}
+    client = against(lambda request: httpx.Response(200, headers=headers, content=iter([body])))
+    with client, pytest.raises(ClientError, match=message):
+        client.translate(["uno"])
+
+
+def test_a_packed_answer_is_unpacked():
+    def packed(request: httpx.Request) -> httpx.Response:
+        headers = {"Content-Encoding": request.headers["Accept-Encoding"]}
+        return httpx.Response(200, headers=headers, content=iter([gzip.compress(translated(request).content)]))
+
+    with against(packed) as client:
+        assert client.translate(["uno"]) == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -389,6 +426,16 @@ def test_the_command_prints_translations(served, capsys, monkeypatch, tmp_path, 
     out, err = capsys.readouterr()
     assert out == printed
     assert warned in err
+
+
+def test_the_command_shows_control_characters_of_a_translation_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(Client, "translate_with_scores", lambda *_: [Translation("\x1b[2Jone", -1.0, False)])
+    terminal, output = os.openpty()
+    with os.fdopen(output, "w") as stdout, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", stdout)
+        main(["uno"])
+    assert os.read(terminal, 100) == b"\\x1b[2Jone\r\n"
+    os.close(terminal)
 
 
 def test_the_command_fails_in_one_line_without_a_server_and_without_a_text():

@@ -21,10 +21,12 @@ from servers import ROOT
 from nmt_keras.io.lines import (
     LONGEST_LINE,
     MAX_FILE_BYTES,
+    message,
     one_line,
     read_lines,
     sentence_blocks,
     text_blocks,
+    visible,
 )
 
 TEXT = "Hola.\u2028Sí.\nNo.\n".encode()
@@ -211,3 +213,26 @@ def test_output_is_one_line_in_utf_8_whatever_the_locale():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")
+
+
+CONTROLS = "a\tb\x1b]52;c;eA==\x07\x9b2J\rc\x7f"
+SHOWN = r"b\x1b]52;c;eA==\x07\x9b2J\x0dc\x7f"
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(False, CONTROLS), (True, f"a\t{SHOWN}")])
+def test_control_characters_are_visible_in_errors_and_on_a_terminal_but_stay_in_files(is_terminal, shown):
+    program = (
+        f"from nmt_keras.io.lines import print_utf8; print_utf8(); print(text := {CONTROLS!r}); raise SystemExit(text)"
+    )
+    terminal, output = os.openpty() if is_terminal else os.pipe()
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=output, stderr=subprocess.PIPE)
+    os.close(output)
+    assert os.read(terminal, 100).decode().rstrip("\r\n") == shown
+    os.close(terminal)
+    assert done.stderr.decode() == f"a\t{SHOWN}\n"
+
+
+def test_a_message_is_one_visible_line_of_limited_length():
+    assert message(CONTROLS) == f"a {SHOWN}".replace(r"\x0d", " ")
+    assert len(message("a\n" * 10**6)) == 2000
+    assert visible("\r 50 %\n") == "\r 50 %\n"  # a progress bar
