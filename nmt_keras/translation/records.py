@@ -32,18 +32,6 @@ class Translation(NamedTuple):
     truncated: bool  # True if the source exceeded the length limit; the rest is not translated
 
 
-class TranslatedText(NamedTuple):
-    """The translation of a text of any number of sentences."""
-
-    text: str  # translations of the sentences, with the white space of the source between them
-    sentences: list[tuple[str, Translation]]  # source sentences with their translations
-
-    @property
-    def truncated(self) -> bool:
-        """``True`` if a sentence was truncated."""
-        return any(translation.truncated for _, translation in self.sentences)
-
-
 class TranslationScore(NamedTuple):
     """The log-probability of a given translation."""
 

@@ -35,17 +35,7 @@ class ModelSpec(NamedTuple):
     label: str | None = None
 
 
-class VersionStatus(NamedTuple):
-    """State of a version of the model."""
-
-    version: int
-    state: str
-    """START, LOADING, AVAILABLE, UNLOADING or END."""
-    error_code: str
-    error_message: str
-
-
-class Translation(NamedTuple):
+class ScoredTranslation(NamedTuple):
     """A sentence in the target language."""
 
     translation: str
@@ -53,19 +43,6 @@ class Translation(NamedTuple):
     """Log-probability in nats, normalised by length as the export specifies."""
     truncated: bool
     """If `True`, the source exceeded the model's length limit or the client's ``max_text_bytes`` and was truncated."""
-
-
-class TranslatedText(NamedTuple):
-    """A text of any length, translated sentence by sentence."""
-
-    translation: str
-    """Translations of the sentences with the source's white space between them."""
-    sentences: list[Translation]
-
-    @property
-    def truncated(self) -> bool:
-        """If `True`, at least one of the sentences was truncated."""
-        return any(sentence.truncated for sentence in self.sentences)
 
 
 class Alignment(NamedTuple):
@@ -101,9 +78,9 @@ class Hypotheses(NamedTuple):
     hypotheses: list[Hypothesis]
 
 
-def translations(outputs: Columns, size: int) -> list[Translation]:
+def translations(outputs: Columns, size: int) -> list[ScoredTranslation]:
     """Returns the outputs of ``serving_default`` for ``size`` sentences as records."""
-    return [Translation(*row) for row in _rows(outputs, Translation._fields, size)]
+    return [ScoredTranslation(*row) for row in _rows(outputs, ScoredTranslation._fields, size)]
 
 
 def alignments(outputs: Columns, size: int) -> list[Alignment]:

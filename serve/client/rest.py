@@ -18,7 +18,8 @@ import httpx
 
 from nmt_keras.io.lines import read_within
 
-from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+from ..models.status import Code, State, VersionStatus
+from .answers import ClientError, Columns, ModelSpec, Unavailable
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine. Requests to them do not use the settings of the environment."""
@@ -117,8 +118,8 @@ class RestConnection:
         return [
             VersionStatus(
                 int(status["version"]),
-                status["state"],
-                status["status"]["error_code"],
+                State(status["state"]),
+                Code[status["status"]["error_code"]],
                 status["status"]["error_message"],
             )
             for status in self._request("GET", "").get("model_version_status", [])
