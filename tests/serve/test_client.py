@@ -25,8 +25,8 @@ from serve.client import (
     Hypotheses,
     Hypothesis,
     Retry,
+    ScoredTranslation,
     TranslatedText,
-    Translation,
     Unavailable,
 )
 from serve.client.__main__ import main
@@ -44,17 +44,17 @@ def client(served) -> Iterator[Client]:
 
 def test_sentences_are_translated_in_order(client):
     assert client.translate(["uno dos", "¿qué?", "a b"]) == ["dos uno", "¿qué?", "b a"]
-    assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
-    assert client.translate_with_scores(["uno"], "greedy") == [Translation("uno", THIRD, False)]
+    assert client.translate_with_scores(["a b c d"]) == [ScoredTranslation("d c b a", pytest.approx(-4 / 3), True)]
+    assert client.translate_with_scores(["uno"], "greedy") == [ScoredTranslation("uno", THIRD, False)]
     assert client.translate(["a\ud800 b"]) == ["b a?"]  # a lone surrogate
 
 
 def test_texts_are_split_into_sentences_and_joined_again(client):
     first, second = client.translate_texts(["Uno dos.\n\nTres  cuatro. A b c d.", "¡Ya! "])
-    assert first.translation == "dos. Uno\n\ncuatro. Tres d. c b A"
-    assert [sentence.translation for sentence in first.sentences] == ["dos. Uno", "cuatro. Tres", "d. c b A"]
+    assert first.text == "dos. Uno\n\ncuatro. Tres d. c b A"
+    assert [answer.translation for _, answer in first.sentences] == ["dos. Uno", "cuatro. Tres", "d. c b A"]
     assert first.truncated
-    assert second == TranslatedText("¡Ya! ", [Translation("¡Ya!", THIRD, False)])
+    assert second == TranslatedText("¡Ya! ", [("¡Ya!", ScoredTranslation("¡Ya!", THIRD, False))])
     assert not second.truncated
 
 
@@ -429,7 +429,7 @@ def test_the_command_prints_translations(served, capsys, monkeypatch, tmp_path, 
 
 
 def test_the_command_shows_control_characters_of_a_translation_on_a_terminal(monkeypatch):
-    monkeypatch.setattr(Client, "translate_with_scores", lambda *_: [Translation("\x1b[2Jone", -1.0, False)])
+    monkeypatch.setattr(Client, "translate_with_scores", lambda *_: [ScoredTranslation("\x1b[2Jone", -1.0, False)])
     terminal, output = os.openpty()
     with os.fdopen(output, "w") as stdout, monkeypatch.context() as patch:
         patch.setattr("sys.stdout", stdout)
