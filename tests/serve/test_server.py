@@ -253,6 +253,8 @@ def test_every_way_to_send_a_body_is_understood(running, request_):
         (post(b"x", "Content-Length: -1"), 400),
         (post(b"x", "Content-Length: 5", "Content-Length: 6"), 400),
         (post(b"zz\r\n", "Transfer-Encoding: chunked"), 400),
+        (post(CHUNKS, "Transfer-Encoding: chunked", LENGTH), 400),
+        (post(CHUNKS * 9000, "Content-Length: 0", "Transfer-Encoding: chunked"), 400),
         (post(b"", CLOSE), 400),
         (post(b"", "Content-Length: 99999999999999999999", CLOSE) + b"x" * 200_000, 413),
         (b"HEAD /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),
