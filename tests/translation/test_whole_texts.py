@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES
+from nmt_keras.translation.records import MAX_BYTES
 from nmt_keras.translation.whole_texts import SENTENCES_AT_ONCE
-from serve.sentences import rejoin, split
+from serve.sentences import MAX_SENTENCES, rejoin, split
 
 pytestmark = pytest.mark.long
 
