@@ -28,6 +28,9 @@ Answer = TypeVar("Answer")
 WIDE = "。！？｡"
 """Marks after which no space separates sentences."""
 
+MAX_SENTENCES = 32
+"""Maximum number of sentences that the signature ``text`` of an export translates in a string."""
+
 BORDER = "\x03"
 """Separates sentences and gaps after all ``RULES``."""
 

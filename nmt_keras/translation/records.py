@@ -8,9 +8,6 @@ import tensorflow as tf
 MAX_BYTES = 65_536
 """Maximum number of bytes of a text in ``DecodedText``, the limit of the embedded server."""
 
-MAX_SENTENCES = 32
-"""Maximum number of sentences of a text in ``DecodedText``."""
-
 
 class Checkpoint(NamedTuple):
     """Identity of the checkpoint that the weights of a translator were read from."""
