@@ -80,6 +80,6 @@ def _make_own(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         mode = stat.filemode(found.st_mode)
-        raise OSError(f"expected a folder of user {os.getuid()} with mode drwx------. Received: {found.st_uid}, {mode}")
+        raise OSError(f"expected a folder of user {os.getuid()} with mode drwx------, received {found.st_uid}, {mode}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OSError("cannot be written")

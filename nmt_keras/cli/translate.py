@@ -231,8 +231,8 @@ class Align(RunCommand):
             return
         if not isinstance(translator, ModelTranslator):
             raise ValueError(
-                "RUN: expected a run directory, because exports do not align given pairs. "
-                f"Received: {self.path}. Pass the run, or --translations."
+                f"RUN: expected a run directory, received {self.path}. Exports do not align given pairs. Pass the run, "
+                "or --translations."
             )
         for _, pairs in console.count(self.pairs.blocks(console.say)):
             _, _, too_long = encode_pairs(translator.codec, pairs)

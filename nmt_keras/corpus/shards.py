@@ -93,7 +93,7 @@ def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
     found = [name for name in tf.io.gfile.listdir(folder) if SHARD_FILES.fullmatch(name) and name not in keep]
     if found and not tf.io.gfile.exists(os.path.join(folder, "source", "text.json")):
         raise FileExistsError(
-            f"{folder}: expected a new folder, or the folder of an interrupted preparation. Received: a folder with "
+            f"{folder}: expected a new folder, or the folder of an interrupted preparation, received a folder with "
             f"{found[0]} and no vocabulary. Pass another folder."
         )
     for name in found:

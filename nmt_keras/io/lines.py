@@ -377,7 +377,7 @@ def require_files(paths: Iterable[Place]) -> None:
     for path in paths:
         if str(path) == STANDARD_INPUT or Path(path).is_fifo():
             raise ValueError(
-                f"{path}: expected a regular file, because it is read more than once. Received: a pipe. Write the text "
+                f"{path}: expected a regular file, received a pipe. The file is read more than once. Write the text "
                 "into a file first."
             )
 

@@ -82,8 +82,8 @@ class RecurrentDecoder(BaseDecoder):
         require_choice("cell", tuple(CELLS), cell)
         if not isinstance(attention, Attention):
             raise TypeError(
-                "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units). "
-                f"Received: {attention!r}"
+                "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units), received "
+                f"{attention!r}."
             )
         self.cell, self.residual, self.reads_words = cell, residual, reads_words
         self.recurrent_dropout_rate = recurrent_dropout_rate

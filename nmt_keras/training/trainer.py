@@ -253,7 +253,7 @@ class Trainer:
         weights = f" and non-finite weights in {broken[0]}" if broken else ""
         saved = checkpoints_in(self.checkpoints.folder / "last")
         raise FloatingPointError(
-            f"step {self.progress.step}: expected a finite loss and gradient. Received: loss {loss}, gradient norm "
+            f"step {self.progress.step}: expected a finite loss and gradient, received loss {loss}, gradient norm "
             f"{norm}, {longest} consecutive non-finite updates{weights}. Last checkpoint: "
             f"{saved[-1] if saved else None}. Train in a new run directory with a lower "
             f"TrainConfig.learning_rate ({config.learning_rate} here) or TrainConfig.clip_norm ({config.clip_norm}), "

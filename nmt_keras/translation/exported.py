@@ -92,7 +92,7 @@ class ServedTranslator(Translator):
     def _signature(self, name: str) -> Any:
         if name not in self.loaded.signatures:
             raise ValueError(
-                f"{self.path}: the SavedModel has no signature {name!r}. Received: {sorted(self.loaded.signatures)}. "
-                "Export a translator with nmt_keras.export."
+                f"{self.path}: expected a SavedModel with signature {name!r}, received "
+                f"{sorted(self.loaded.signatures)}. Export a translator with nmt_keras.export."
             )
         return self.loaded.signatures[name]

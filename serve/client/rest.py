@@ -203,8 +203,9 @@ def trusting(ca_file: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        received = f"{str(ca_file)!r} ({error})"
-        raise ValueError(f"ca_file must be a PEM file of certificates. Received: {received}.") from error
+        raise ValueError(
+            f"ca_file: expected a PEM file of certificates, received {str(ca_file)!r} ({error})."
+        ) from error
 
 
 def _path(model: ModelSpec) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from nmt_keras.io.errors import require
+
 from .answers import Unavailable
 
 Answer = TypeVar("Answer")
@@ -30,13 +32,9 @@ class Retry:
     """Maximum pause in seconds."""
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise ValueError(f"Retry.attempts must be 1 or more. Received: {self.attempts}.")
-        if not 0 <= self.first_seconds <= self.longest_seconds:
-            raise ValueError(
-                "Retry.first_seconds must be 0 to longest_seconds. "
-                f"Received: {self.first_seconds} and {self.longest_seconds}."
-            )
+        require(self.attempts >= 1, "Retry.attempts", "1 or more", self.attempts)
+        seconds = (self.first_seconds, self.longest_seconds)
+        require(0 <= seconds[0] <= seconds[1], "Retry.first_seconds", "0 to longest_seconds", seconds)
 
     def run(self, request: Callable[[], Answer]) -> Answer:
         """Returns the answer of ``request``. Repeats the request while it raises Unavailable."""

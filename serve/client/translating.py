@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from nmt_keras.io.errors import require
 from nmt_keras.io.sentences import TranslatedText, beginning, translate_texts
 
 from ..models.status import VersionStatus
@@ -75,14 +76,10 @@ class Client:
         ca_file: Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be 1 or more. Received: {batch_size}.")
-        if max_text_bytes < 1:
-            raise ValueError(f"max_text_bytes must be 1 or more. Received: {max_text_bytes}.")
-        if not 0 < timeout <= MAX_TIMEOUT:
-            raise ValueError(f"timeout must be more than 0 and at most {MAX_TIMEOUT} seconds. Received: {timeout}.")
-        if version is not None and label is not None:
-            raise ValueError(f"Pass version or label, not both. Received: version {version} and label {label!r}.")
+        require(batch_size >= 1, "batch_size", "1 or more", batch_size)
+        require(max_text_bytes >= 1, "max_text_bytes", "1 or more", max_text_bytes)
+        require(0 < timeout <= MAX_TIMEOUT, "timeout", f"more than 0 and at most {MAX_TIMEOUT} seconds", timeout)
+        require(version is None or label is None, "version, label", "at most one of them", (version, label))
         self.url = url.rstrip("/")
         self.model = model
         self._batch_size = batch_size
@@ -160,13 +157,13 @@ def _connect(
     url: str, model: ModelSpec, timeout: float, ca_file: Path | None, transport: httpx.BaseTransport | None
 ) -> RestConnection:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"url must be http://HOST:PORT or https://HOST:PORT. Received: {url!r}.")
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", url)
     from .rest import RestConnection  # imports HTTPX, which --help does not need
 
     return RestConnection(url, model, timeout, ca_file, transport)
 
 
 def _require_strings(texts: Sequence[str]) -> None:
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"texts must be a list of strings. Received: {texts!r}.")
+    is_list = not isinstance(texts, str) and all(isinstance(text, str) for text in texts)
+    require(is_list, "texts", "a list of strings", texts)

@@ -80,7 +80,6 @@ def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -
         statuses = response.json().get("model_version_status", []) if response.is_success else []
         available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
         if not available:
-            received = f"{model!r}. The server answered: {response.text}"
-            raise ValueError(f"--model must be an AVAILABLE model. Received: {received}")
+            raise ValueError(f"--model: expected an AVAILABLE model, received {model!r}: {response.text}")
         on_failure.pop_all()
     return Server(http, model, max(available))

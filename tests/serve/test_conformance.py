@@ -152,7 +152,7 @@ def test_a_label_is_checked_if_one_is_named(served, capsys):
     assert failure.startswith("FAIL  label stable: status: expected 200, received 400")
 
 
-@pytest.mark.parametrize(("model", "message"), [("no-such", r"--model .*Received: 'no-such'"), (None, "http://127")])
+@pytest.mark.parametrize(("model", "message"), [("no-such", r"--model: .*received 'no-such'"), (None, "http://127")])
 def test_a_missing_model_or_server_is_an_error_of_one_line(served, model, message):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
