@@ -64,7 +64,11 @@ def nearest_multiple(size: float, of: int) -> int:
 
 
 REMOVED: dict[str, dict[str, object]] = {
+    "EncoderConfig": {"merge": "concatenate", "residual": False},
+    "DecoderConfig": {"residual": False},
     "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
+    "Encoder": {"merge": "concatenate", "residual": False},
+    "RecurrentDecoder": {"residual": False},
 }
 """Removed fields of records and Keras models, by class. The value is the former default, which files still hold."""
 

@@ -458,6 +458,9 @@ def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
 @pytest.mark.parametrize(
     ("field", "default", "other"),
     [
+        ("model.encoder.merge", "concatenate", "sum"),
+        ("model.encoder.residual", False, True),
+        ("model.decoder.residual", False, True),
         ("search.temperature", 0.0, 1.0),
         ("search.top_k", None, 5),
         ("search.top_p", 1.0, 0.9),
