@@ -66,7 +66,9 @@ def nearest_multiple(size: float, of: int) -> int:
 REMOVED: dict[str, dict[str, object]] = {
     "EncoderConfig": {"merge": "concatenate", "residual": False},
     "DecoderConfig": {"residual": False},
+    "TrainConfig": {"plateau_factor": 0.5, "weight_decay": 0.01},
     "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
+    "Progress": {"reductions": 0},
     "Encoder": {"merge": "concatenate", "residual": False},
     "RecurrentDecoder": {"residual": False},
 }

@@ -461,6 +461,8 @@ def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
         ("model.encoder.merge", "concatenate", "sum"),
         ("model.encoder.residual", False, True),
         ("model.decoder.residual", False, True),
+        ("train.plateau_factor", 0.5, 0.1),
+        ("train.weight_decay", 0.01, 0.1),
         ("search.temperature", 0.0, 1.0),
         ("search.top_k", None, 5),
         ("search.top_p", 1.0, 0.9),
