@@ -84,7 +84,7 @@ def main(settings: Settings) -> None:
     assert isinstance(network, Seq2Seq)
     results = []
     for width in settings.beams:
-        search = replace(translator.search, beam_size=width, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
+        search = replace(translator.search, beam_size=width, n_best=None)
         results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
     model = {
         "run": str(settings.run) if settings.run else None,

@@ -58,5 +58,4 @@ def default_search(version_folder: Path) -> SearchConfig:
 
 def serving_search(search: SearchConfig) -> SearchConfig:
     """Returns the default search of ``serving_default``: ``search``, but with beam size BEAM_SIZE if it is greedy."""
-    greedy = search.beam_size == 1 and search.temperature == 0.0
-    return replace(search, beam_size=BEAM_SIZE) if greedy else search
+    return replace(search, beam_size=BEAM_SIZE) if search.beam_size == 1 else search

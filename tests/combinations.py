@@ -38,13 +38,12 @@ COMBINATIONS = {
     ),
     "rnnsearch-deep": ModelConfig(
         5,
-        EncoderConfig(units=7, layers=2, residual=True, cell="gru-reset-after"),
+        EncoderConfig(units=7, layers=2, cell="gru-reset-after"),
         AttentionConfig(units=13),
         DecoderConfig(
             units=11,
             output_units=17,
             layers=3,
-            residual=True,
             output_state="current",
             cell="lstm",
             initial_state="both",
@@ -53,7 +52,7 @@ COMBINATIONS = {
     ),
     "rnnsearch-linear": ModelConfig(
         5,
-        EncoderConfig(units=7, merge="sum", cell="tanh", word_projection=True),
+        EncoderConfig(units=7, cell="tanh", word_projection=True),
         AttentionConfig("general"),
         DecoderConfig(units=11, output="linear", output_state="current", initial_state="mean", cell="tanh"),
     ),
@@ -73,7 +72,7 @@ COMBINATIONS = {
         5,
         EncoderConfig(units=7, cell="gru-layer-norm"),
         AttentionConfig("general", "local-p", units=13, window=2),
-        DecoderConfig("conditional", "lstm", 11, layers=2, residual=True, output="linear", output_state="current"),
+        DecoderConfig("conditional", "lstm", 11, layers=2, output="linear", output_state="current"),
         recurrent_dropout=0.3,
     ),
     "conditional-fixed": ModelConfig(

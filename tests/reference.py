@@ -156,32 +156,21 @@ def output_of(p, state):
     return state[0] if isinstance(p, LSTM) else state
 
 
-class StackedCells(NamedTuple):
-    cells: list
-    residual: bool
-
-
-def advance_stack(p: StackedCells, x, states, c=None, handed=None, read=None):
+def advance_stack(cells, x, states, c=None, handed=None, read=None):
     """Returns the next state of each cell, and the output of the top cell.
 
-    A residual stack adds the input of each cell except the first to its output. ``handed`` holds dropout masks for the
-    inputs of all cells except the first, ``read`` holds recurrent dropout masks for the states of all cells.
+    ``handed`` holds dropout masks for the inputs of all cells except the first, ``read`` holds recurrent dropout masks
+    for the states of all cells.
     """
     after, below = [], None
-    for number, (cell, state) in enumerate(zip(p.cells, states, strict=True)):
+    for number, (cell, state) in enumerate(zip(cells, states, strict=True)):
         keep = 1.0 if read is None else read[number]
         entering = below if number else x
         if number and handed is not None:
             entering = entering * handed[number - 1]
         after.append(advance(cell, entering, state, None if number else c, keep))
-        below = output_of(cell, after[-1]) + (entering if p.residual and number else 0.0)
+        below = output_of(cell, after[-1])
     return after, below
-
-
-def stack_output(p: StackedCells, states):
-    """Returns the output of the top cell for given states. A residual stack returns the sum of all cells' outputs."""
-    outputs = [output_of(cell, state) for cell, state in zip(p.cells, states, strict=True)]
-    return sum(outputs) if p.residual else outputs[-1]
 
 
 # Encoders
@@ -195,8 +184,6 @@ class Layer(NamedTuple):
 class RecurrentEncoder(NamedTuple):
     embedding: np.ndarray  # one row per word
     layers: list[Layer]
-    sums: bool  # if True, both directions are summed, otherwise concatenated
-    residual: bool
     W_r: np.ndarray | None  # adds each word's embedding to its annotation
 
 
@@ -218,12 +205,12 @@ def read(cell, xs, keep=1.0):
 def encode(p: RecurrentEncoder, source) -> Encoded:
     """Returns annotations and the last states of each layer.
 
-    Annotations are h_j = [forward h_j ; backward h_j] of the top layer, or the sum of both directions. With W_r,
-    W_r e(x_j) is added. A backward layer reads the sentence from its last word to its first.
+    Annotations are h_j = [forward h_j ; backward h_j] of the top layer. With W_r, W_r e(x_j) is added. A backward layer
+    reads the sentence from its last word to its first.
     """
     embedded = [p.embedding[token] for token in source]
     below, ends = embedded, []
-    for number, layer in enumerate(p.layers):
+    for layer in p.layers:
         directions, last = [], []
         for cell, order in ((layer.forward, 1), (layer.backward, -1)):
             states = [None] if cell is None else read(cell, below[::order])
@@ -231,8 +218,7 @@ def encode(p: RecurrentEncoder, source) -> Encoded:
             if cell is not None:
                 directions.append([output_of(cell, state) for state in states][::order])
         ends.append(last)
-        merged = [sum(parts) if p.sums else np.concatenate(parts) for parts in zip(*directions, strict=True)]
-        below = [h + x for h, x in zip(merged, below, strict=True)] if number and p.residual else merged
+        below = [np.concatenate(parts) for parts in zip(*directions, strict=True)]
     if p.W_r is not None:
         below = [h + p.W_r @ e for h, e in zip(below, embedded, strict=True)]
     return Encoded(below, *map(list, zip(*ends, strict=True)))
@@ -428,7 +414,7 @@ def attentional(W_c, b_c):
 # Initial states: functions of an encoded source
 
 
-def projected_states(stack: StackedCells, W_s, b_s, what, encoder):
+def projected_states(cells, W_s, b_s, what, encoder):
     """Returns a function that computes tanh(W_s · x + b_s) and splits it into one state per cell.
 
     ``what`` selects x. "backward" is the encoder's state at the first word (Bahdanau et al. 2014, appendix A.2.2),
@@ -437,8 +423,8 @@ def projected_states(stack: StackedCells, W_s, b_s, what, encoder):
 
     def states(encoded: Encoded):
         x = sum(encoded.h) / len(encoded.h) if what == "mean" else summary(encoder, encoded, what)
-        parts = np.split(np.tanh(W_s @ x + b_s), len(stack.cells))
-        return [state_of(cell, part) for cell, part in zip(stack.cells, parts, strict=True)]
+        parts = np.split(np.tanh(W_s @ x + b_s), len(cells))
+        return [state_of(cell, part) for cell, part in zip(cells, parts, strict=True)]
 
     return states
 
@@ -450,7 +436,7 @@ class RecurrentDecoder(NamedTuple):
     embedding: np.ndarray
     reads_words: bool
     initial_states: Callable
-    stack: StackedCells
+    cells: list
     attention: Callable
     output_layer: OutputLayer
     order: str  # "attend-then-update" (Bahdanau), "conditional" or "update-then-attend" (Luong)
@@ -462,9 +448,9 @@ class RecurrentDecoder(NamedTuple):
 def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
     """Attends with s_{i-1}, then updates. Returns the logits of y_i, alpha_i and the states s_i."""
     e = p.embedding[last_token]
-    s = stack_output(p.stack, states)
+    s = output_of(p.cells[-1], states[-1])
     alpha, c = p.attention(s, t, encoded)
-    states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
+    states, s_next = advance_stack(p.cells, e if p.reads_words else np.zeros(0), states, c)
     return logits_of(p.output_layer, s if p.output_state == "previous" else s_next, c, e), alpha, states
 
 
@@ -473,7 +459,7 @@ def conditional_step(p: RecurrentDecoder, last_token, t, states, encoded: Encode
     e = p.embedding[last_token]
     between = advance(p.word_cell, e if p.reads_words else np.zeros(0), states[0], None, 1.0)
     alpha, c = p.attention(output_of(p.word_cell, between), t, encoded)
-    states, s_next = advance_stack(p.stack, np.zeros(0), [between, *states[1:]], c)
+    states, s_next = advance_stack(p.cells, np.zeros(0), [between, *states[1:]], c)
     return logits_of(p.output_layer, s_next, c, e), alpha, states
 
 
@@ -481,7 +467,7 @@ def luong_step(p: RecurrentDecoder, last_token, t, state, encoded: Encoded):
     """Updates, then attends with h_t. Returns the logits of y_t, a_t and the state (states, h~_t)."""
     states, fed = state
     e = p.embedding[last_token]
-    states, h_t = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, fed if p.input_feeding else None)
+    states, h_t = advance_stack(p.cells, e if p.reads_words else np.zeros(0), states, fed if p.input_feeding else None)
     alpha, c = p.attention(h_t, t, encoded)
     return logits_of(p.output_layer, h_t, c, e), alpha, (states, p.output_layer.hidden(h_t, c, e))
 
@@ -654,18 +640,12 @@ def cell_of(cell):
     return {"GRUCell": GRU, "LSTMCell": LSTM}[kind](*gates)
 
 
-def stack_of(stack) -> StackedCells:
-    return StackedCells([cell_of(cell) for cell in stack.cells], stack.residual)
-
-
 def recurrent_encoder_of(encoder) -> RecurrentEncoder:
     forward = [cell_of(cell) for cell in encoder.forward_cells] or [None] * encoder.depth
     backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.depth
     return RecurrentEncoder(
         embedding=np.asarray(encoder.embedding.embeddings, np.float64),
         layers=[Layer(*pair) for pair in zip(forward, backward, strict=True)],
-        sums=encoder.merge == "sum",
-        residual=encoder.residual,
         W_r=matrix(encoder.word_kernel) if encoder.word_projection else None,
     )
 
@@ -759,17 +739,17 @@ def hidden_of(layer):
             return lambda s, c, e: s
 
 
-def initial_states_of(bridge, stack: StackedCells, encoder):
+def initial_states_of(bridge, cells, encoder):
     match type(bridge).__name__:
         case "CopyBridge":
             return lambda encoded: [
                 b if f is None else f for f, b in zip(encoded.forward, encoded.backward, strict=True)
             ]
         case "ZeroBridge":
-            return lambda encoded: [zero_state(cell) for cell in stack.cells]
+            return lambda encoded: [zero_state(cell) for cell in cells]
         case "DenseBridge":
             b_s = np.asarray(bridge.dense.bias, np.float64)
-            return projected_states(stack, matrix(bridge.dense.kernel), b_s, bridge.source, encoder)
+            return projected_states(cells, matrix(bridge.dense.kernel), b_s, bridge.source, encoder)
 
 
 def decoder_of(decoder, encoder):
@@ -783,13 +763,13 @@ def decoder_of(decoder, encoder):
             norm=norm_of(decoder.norm),
             output_layer=output_layer_of(decoder.output_layer, embedding),
         )
-    stack, kind = stack_of(decoder.stack), type(decoder).__name__
+    cells, kind = [cell_of(cell) for cell in decoder.stack.cells], type(decoder).__name__
     word_cell = decoder.word_cell if kind == "ConditionalDecoder" else None
     return RecurrentDecoder(
         embedding=embedding,
         reads_words=decoder.reads_words,
-        initial_states=initial_states_of(decoder.bridge, stack, encoder),
-        stack=stack,
+        initial_states=initial_states_of(decoder.bridge, cells, encoder),
+        cells=cells,
         attention=attention_of(decoder.attention, encoder),
         output_layer=output_layer_of(decoder.output_layer, embedding),
         order={"Decoder": "attend-then-update", "ConditionalDecoder": "conditional"}.get(kind, "update-then-attend"),

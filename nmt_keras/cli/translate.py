@@ -55,11 +55,10 @@ class Translate(SearchCommand):
     """Print one JSON object per line, with tokens, scores and alignments."""
 
     def check(self) -> None:
-        """Raises ValueError if a sentence is a file, or if the search cannot return an n-best list."""
+        """Raises ValueError if a sentence is a file, or if the n-best list is empty."""
         require_sentences(self.sentences)
         if self.n_best is not None:
             require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
-            require(self.search.temperature == 0.0, "--search.temperature", "0 with --n-best", self.search.temperature)
 
     def __call__(self, console: Console) -> None:
         """Prints the translations."""

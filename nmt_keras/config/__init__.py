@@ -9,6 +9,7 @@ from nmt_keras.config.checks import (
     require_choices,
     require_each,
     require_positive,
+    without_removed,
 )
 from nmt_keras.config.corpus import CorpusConfig, FilterConfig, PairFilters
 from nmt_keras.config.export import ExportConfig, MicroBatchingConfig
@@ -47,4 +48,5 @@ __all__ = [
     "require_choices",
     "require_each",
     "require_positive",
+    "without_removed",
 ]

@@ -43,6 +43,39 @@ def nearest_multiple(size: float, of: int) -> int:
     return max(of, of * round(size / of))
 
 
+REMOVED: dict[str, dict[str, object]] = {
+    "EncoderConfig": {"merge": "concatenate", "residual": False},
+    "DecoderConfig": {"residual": False},
+    "TrainConfig": {"plateau_factor": 0.5, "weight_decay": 0.01},
+    "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
+    "Progress": {"reductions": 0},
+    "Encoder": {"merge": "concatenate", "residual": False},
+    "RecurrentDecoder": {"residual": False},
+}
+"""Removed fields of records and Keras models, by class. The value is the former default, which files still hold."""
+
+
+def without_removed(kind: type, fields: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Returns the fields of a stored record without those in ``REMOVED``.
+
+    Args:
+        kind: Class of the record. The removed fields of its base classes are included.
+        fields: Values by field name.
+        where: Prefix of the field names in errors; see ``record_from``.
+
+    Raises:
+        ValueError: a removed field has another value than its former default.
+    """
+    removed = {name: value for each in kind.__mro__ for name, value in REMOVED.get(each.__name__, {}).items()}
+    for name, value in fields.items():
+        if name in removed and value != removed[name]:
+            raise ValueError(
+                f"{where}{name}: there is no such field any more. Only its former default, {removed[name]!r}, is "
+                f"accepted. Received: {value!r}. Remove the field, or use the version of nmt_keras that wrote it."
+            )
+    return {name: value for name, value in fields.items() if name not in removed}
+
+
 _WRITTEN = {
     int: "a whole number",
     float: "a number",
@@ -60,7 +93,8 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
 
     Args:
         kind: The dataclass.
-        fields: Values by field name. Fields that are left out have their defaults.
+        fields: Values by field name. Fields that are left out have their defaults. See ``without_removed`` for
+            fields of earlier versions.
         where: Prefix of the field names in errors, such as ``train.``; empty at the top.
 
     Raises:
@@ -72,7 +106,7 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
         )
     hints, values = typing.get_type_hints(kind), {}
     nested = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
-    for name, value in fields.items():
+    for name, value in without_removed(kind, fields, where).items():
         if name not in hints:
             nearest = get_close_matches(str(name), hints, n=1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""

@@ -34,14 +34,10 @@ class EncoderConfig:
     """Direction of a recurrent encoder. "forward": from the first source token to the last. "backward": from the last
     to the first (the reversed source of Sutskever et al. 2014). "bidirectional": both. The annotations are always in
     source order."""
-    merge: Literal["concatenate", "sum"] = "concatenate"
-    """Combination of the forward and backward states in a bidirectional encoder: "concatenate" or "sum"."""
     units: int = 256
     """State size per direction of a recurrent encoder, or output size of a self-attention layer."""
     layers: int = 1
     """Number of stacked layers."""
-    residual: bool = False
-    """If True, adds each layer's input to its output, from the second layer on."""
     word_projection: bool = False
     """If True, adds a linear projection of a source token's embedding to the token's annotation. Recurrent encoders
     only."""
@@ -69,7 +65,7 @@ class EncoderConfig:
     @property
     def annotation_size(self) -> int:
         """Size D of an annotation."""
-        both = self.kind == "recurrent" and self.direction == "bidirectional" and self.merge == "concatenate"
+        both = self.kind == "recurrent" and self.direction == "bidirectional"
         return 2 * self.units if both else self.units
 
 
@@ -127,8 +123,6 @@ class DecoderConfig:
     """State size of each decoder layer."""
     layers: int = 1
     """Number of stacked layers. With order "conditional", the first layer has two cells."""
-    residual: bool = False
-    """If True, adds each layer's input to its output, from the second layer on."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
     """Initial state s_0. "last": the encoder's last state of the same layer. "zero": the zero vector. The other values
     select x in s_0 = tanh(W x + b). "backward": backward state at the first token. "forward": forward state at the last

@@ -14,7 +14,7 @@ busy."""
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """Search for a translation: greedy, beam search or sampling."""
+    """Search for a translation: greedy or beam search."""
 
     beam_size: int = 1
     """Number of hypotheses per sentence; 1 is greedy search."""
@@ -41,14 +41,6 @@ class SearchConfig:
     replaces_unknown: bool = False
     """If True, replaces each UNK by a translation of the source word that it attends to most (Luong et al. 2015). The
     lexicon gives the translation. A source word that is not in the lexicon is copied."""
-    temperature: float = 0.0
-    """Sampling temperature: tokens are drawn from softmax(logits / temperature). 0 disables sampling."""
-    top_k: int | None = None
-    """Number of most probable tokens that sampling draws from; None for all."""
-    top_p: float = 1.0
-    """Nucleus sampling: total probability of the most probable tokens to draw from; 1 for all tokens."""
-    seed: int = 1
-    """Seed of sampling."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Type of the inputs and results of products with weight matrices in the search. All other values are float32.
     "bfloat16" is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
@@ -72,39 +64,10 @@ class SearchConfig:
         if self.no_repeat_ngram_size != 0:
             require_positive(self, "no_repeat_ngram_size")
         require_each(self, lambda value: 0.0 < value < math.inf, "a number above 0", "repetition_penalty")
-        require(
-            self.temperature == 0.0 or self.temperature >= 1e-6,
-            "SearchConfig.temperature",
-            "0 (no sampling), or at least 0.000001",
-            self.temperature,
-            "With a lower temperature, the logits overflow.",
-        )
-        if self.top_k is not None:
-            require_positive(self, "top_k")
-        require(0.0 < self.top_p <= 1.0, "SearchConfig.top_p", "a probability in (0, 1]", self.top_p)
-        if self.temperature > 0.0:
-            require(
-                self.beam_size == 1,
-                "SearchConfig.beam_size",
-                "1 with temperature above 0",
-                self.beam_size,
-                "Sampling has no beam.",
-            )
-        else:
-            require(
-                self.top_k is None and self.top_p == 1.0,
-                "SearchConfig.top_k, SearchConfig.top_p",
-                "None and 1.0 with temperature 0",
-                (self.top_k, self.top_p),
-                "Top-k and nucleus sampling require a temperature above 0.",
-            )
 
     def __str__(self) -> str:
         """Returns a short description for reports."""
-        if self.temperature > 0.0:
-            parts = ["sampling", f"temperature {self.temperature}"]
-            parts += [f"top {self.top_k}"] * (self.top_k is not None) + [f"nucleus {self.top_p}"] * (self.top_p < 1.0)
-        elif self.beam_size == 1:
+        if self.beam_size == 1:
             parts = ["greedy"]
         else:
             parts = [f"beam {self.beam_size}", f"{self.length_normalisation} length {self.length_alpha}"]

@@ -32,17 +32,15 @@ class TrainConfig:
     pool_size: int = 16384
     """Number of pairs that are shuffled, varied, sorted by length and cut into batches together. Training waits for the
     first pool, and a stop waits for the next one."""
-    optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
-    """Optimizer: Adam, AdamW, Adadelta or plain SGD."""
+    optimizer: Literal["adam", "adadelta", "sgd"] = "adam"
+    """Optimizer: Adam, Adadelta or plain SGD."""
     learning_rate: float = 2e-3
     """Peak learning rate."""
     warmup_steps: int = 200
     """Number of steps in which the learning rate grows linearly to its peak."""
-    decay: Literal["constant", "cosine", "linear", "inverse-sqrt", "halving", "plateau"] = "cosine"
+    decay: Literal["constant", "cosine", "linear", "inverse-sqrt", "halving"] = "cosine"
     """Schedule of the learning rate after the warm-up. "cosine" and "linear" end at 0. "inverse-sqrt" falls as
-    1 / sqrt(step). "plateau" lowers the rate after validations without a better score."""
-    plateau_factor: float = 0.5
-    """Factor applied to the learning rate after each validation without a better score. Decay "plateau" only."""
+    1 / sqrt(step)."""
     halve_from: float = 0.5
     """Position of the first halving, as a share of the steps after the warm-up, in [0, 1]. Decay "halving" only."""
     halve_every: float = 0.1
@@ -53,8 +51,6 @@ class TrainConfig:
     """Decay of Adadelta's two averages."""
     epsilon: float = 1e-8
     """Constant that Adam and Adadelta add to the denominator."""
-    weight_decay: float = 0.01
-    """Weight decay of AdamW. Each update subtracts weight_decay * learning rate * weight."""
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
     """Type of the computations. Weights stay float32. "bfloat16-products" rounds the factors of matrix products in
     cells, attention and output layer to bfloat16. It requires a CPU and XLA. "mixed_bfloat16" and "mixed_float16":
@@ -91,8 +87,8 @@ class TrainConfig:
     patience: int = 3
     """Number of consecutive validations without a better score after which training stops early."""
     select_by: Literal["loss", "bleu"] = "loss"
-    """Score that selects the best checkpoint, stops training early and lowers the rate of decay "plateau". "loss":
-    lowest validation loss. "bleu": highest BLEU of ``validation_sentences``."""
+    """Score that selects the best checkpoint and stops training early. "loss": lowest validation loss. "bleu": highest
+    BLEU of ``validation_sentences``."""
     log_every: int = 50
     """Number of steps between two rows of the training log."""
     seed: int = 1
@@ -129,10 +125,7 @@ class TrainConfig:
             f"None, or at least max_tokens ({self.max_tokens})",
             self.batch_tokens,
         )
-        require_each(
-            self, lambda value: value >= 0, "0 or more", "seed", "warmup_steps", "guided_weight", "weight_decay"
-        )
-        require_each(self, lambda value: 0.0 < value < 1.0, "in (0, 1)", "plateau_factor")
+        require_each(self, lambda value: value >= 0, "0 or more", "seed", "warmup_steps", "guided_weight")
         require_each(self, lambda value: 0.0 <= value < 1.0, "in [0, 1)", "beta_2", "rho", "label_smoothing")
         require_each(
             self,

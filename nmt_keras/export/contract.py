@@ -82,7 +82,7 @@ CONTRACT: Mapping[str, Signature] = {
     "serving_default": Signature(("text",), _BRIEF, "the best translation, by the exported search"),
     "text": Signature(("text",), _TEXT, "the translation of a text, sentence by sentence, by the exported search"),
     "greedy": Signature(("text",), _BRIEF, "the greedy translation"),
-    "align": Signature(("text",), _BEST, "the greedy (or sampled) translation with tokens and alignment"),
+    "align": Signature(("text",), _BEST, "the greedy translation with tokens and alignment"),
     "beam": Signature(("text",), _N_BEST, "the n-best list of a beam search"),
     "score": Signature(("source", "target"), _SCORED, "the log-probability of a given translation"),
 }

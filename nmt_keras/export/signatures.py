@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def greedy_search(search: SearchConfig) -> SearchConfig:
     """Returns the greedy search of the signature ``greedy``, with the other options of ``search``."""
-    return replace(search, beam_size=1, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
+    return replace(search, beam_size=1, n_best=None)
 
 
 def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig | None = None) -> dict[str, Any]:
@@ -32,13 +32,12 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
     search = translator.search
     one = greedy_search(search)
     greedy = translator if search == one else translator.with_search(one)
-    aligned = translator if search.temperature > 0.0 else greedy
     beam = translator if search.beam_size > 1 else translator.with_search(replace(one, beam_size=BEAM_SIZE))
     functions: dict[str, Callable[..., Any]] = {  # lambdas, because a bound tf.function does not keep its object alive
         "serving_default": lambda text: translator.decode(text),
         "text": lambda text: translator.decode_texts(text),
         "greedy": lambda text: greedy.decode(text),
-        "align": lambda text: aligned.decode(text),
+        "align": lambda text: greedy.decode(text),
         "beam": lambda text: beam.decode_nbest(text),
         "score": lambda source, target: translator.decode_scored(source, target),
     }

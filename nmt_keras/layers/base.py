@@ -6,6 +6,7 @@ from typing import Any, Self, TypeAlias
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import without_removed
 from nmt_keras.layers.initializers import initializer_of
 
 Shape: TypeAlias = tuple[Any, ...]
@@ -51,7 +52,7 @@ class BaseLayer(keras.layers.Layer, ABC):
     @classmethod
     def from_config(cls, config: dict[str, object]) -> Self:
         """Creates a layer from the result of ``get_config``."""
-        return super().from_config(deserialize(config))
+        return super().from_config(deserialize(cls, config))
 
     def cast(self, x: tf.Tensor | keras.Variable) -> tf.Tensor:
         """Returns a variable or tensor in this layer's compute dtype."""
@@ -80,7 +81,7 @@ def serialize(layer: keras.layers.Layer) -> dict[str, object]:
     return config
 
 
-def deserialize(config: dict[str, object]) -> dict[str, Any]:
-    """Returns the arguments of a constructor from the result of ``get_config``."""
-    build = keras.saving.deserialize_keras_object
+def deserialize(kind: type, config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of the constructor of ``kind`` from the result of ``get_config``."""
+    build, config = keras.saving.deserialize_keras_object, without_removed(kind, config, f"{kind.__name__}.")
     return {name: value if name == "dtype" else build(value) for name, value in config.items()}

@@ -21,12 +21,11 @@ class StackedCells(BaseLayer):
 
     Args:
         cells: Cells from bottom to top. Only the first may have a context.
-        residual: If True, each cell but the first adds its input to its output (Wu et al. 2016, section 3.1).
     """
 
-    def __init__(self, cells: list[Cell], *, residual: bool = False, **kwargs: object) -> None:
+    def __init__(self, cells: list[Cell], **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.cells, self.residual = cells, residual
+        self.cells = cells
 
     def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Builds the cells. The arguments are the shapes of the first cell's inputs; see ``Cell.build``."""
@@ -40,11 +39,8 @@ class StackedCells(BaseLayer):
         return tuple(cell.zero_state(batch) for cell in self.cells)
 
     def output(self, cell_states: tuple[CellState, ...]) -> tf.Tensor:
-        """Returns the top output [B, Q, U] of given states. It equals the output of ``advance`` without dropout."""
-        outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
-        # Not tf.add_n: its order of summation depends on the memory that it can reuse, so two runs could differ in the
-        # last bit. TensorFlow turns a chain of sums into tf.add_n.
-        return tf.reduce_sum(tf.stack(outputs), axis=0) if self.residual else outputs[-1]
+        """Returns the top output [B, Q, U] of given states, as ``advance`` does."""
+        return self.cells[-1].output(cell_states[-1])
 
     def advance(
         self,
@@ -67,10 +63,8 @@ class StackedCells(BaseLayer):
         output = None
         for number, (cell, state) in enumerate(zip(self.cells, cell_states, strict=True)):
             if number:
-                below = apply_dropout(output, masks.inputs[number - 1])
-                projected = cell.project(below)
+                projected = cell.project(apply_dropout(output, masks.inputs[number - 1]))
             state = cell.advance(projected, state, masks.states[number])
-            above = cell.output(state)
-            output = above + below if number and self.residual else above
+            output = cell.output(state)
             next_states.append(state)
         return tuple(next_states), output

@@ -39,8 +39,6 @@ ENCODERS: dict[str, Callable[[ModelConfig, Arguments], BaseEncoder]] = {
     "recurrent": lambda config, common: Encoder(
         cell=config.encoder.cell,
         direction=config.encoder.direction,
-        merge=config.encoder.merge,
-        residual=config.encoder.residual,
         word_projection=config.encoder.word_projection,
         recurrent_dropout_rate=config.recurrent_dropout,
         **common,
@@ -187,7 +185,6 @@ def _recurrent_arguments(config: ModelConfig, common: Arguments) -> Arguments:
     return {
         "attention": _attention(config),
         "cell": decoder.cell,
-        "residual": decoder.residual,
         "reads_words": decoder.reads_words,
         "bridge": _find(BRIDGES, "DecoderConfig.initial_state", decoder.initial_state)(config),
         "recurrent_dropout_rate": config.recurrent_dropout,

@@ -104,7 +104,7 @@ class BaseDecoder(keras.Model, ABC):
     @classmethod
     def from_config(cls, config: dict[str, object]) -> Self:
         """Creates a decoder from the result of ``get_config``."""
-        return cls(**deserialize(config))
+        return cls(**deserialize(cls, config))
 
     @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:

@@ -1,13 +1,13 @@
 """Encoders: compute annotations from token ids."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
-from nmt_keras.layers.base import Shape, layer_norm, token_embedding
+from nmt_keras.layers.base import Shape, deserialize, layer_norm, token_embedding
 from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.initializers import initializer_of
@@ -97,12 +97,17 @@ class BaseEncoder(keras.Model, ABC):
         names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "initializer")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}, "layers": self.depth}
 
+    @classmethod
+    def from_config(cls, config: dict[str, object]) -> Self:
+        """Creates an encoder from the result of ``get_config``."""
+        return cls(**deserialize(cls, config))
+
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class Encoder(BaseEncoder):
     """Recurrent layers in one direction or both (Bahdanau, Cho, Bengio 2014, section 3.2).
 
-        h_j = [forward h_j ; backward h_j]                       (or their sum; + W_r e(x_j) with ``word_projection``)
+        h_j = [forward h_j ; backward h_j]                                    (+ W_r e(x_j) with ``word_projection``)
 
     The first layer reads the source embeddings. Each further layer reads the annotations of the layer below. Padding
     leaves the state unchanged. Therefore the forward direction ends at the sentence's last token and the backward
@@ -115,9 +120,7 @@ class Encoder(BaseEncoder):
         units: U, state size of each direction.
         cell: Name in ``cells.CELLS``.
         direction: "bidirectional", "forward" or "backward".
-        merge: Combination of two directions, "concatenate" (D = 2U) or "sum" (D = U).
         layers: Number of layers.
-        residual: If True, each layer but the first adds its input to its output.
         word_projection: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This
             is not in the papers: a direct path from a word to its translation.
         dropout_rate: Dropout rate of the embeddings and between layers.
@@ -129,8 +132,6 @@ class Encoder(BaseEncoder):
         *,
         cell: str = "gru",
         direction: str = "bidirectional",
-        merge: str = "concatenate",
-        residual: bool = False,
         word_projection: bool = False,
         recurrent_dropout_rate: float = 0.0,
         **kwargs: Any,
@@ -138,15 +139,9 @@ class Encoder(BaseEncoder):
         super().__init__(**kwargs)
         require_choice("Encoder.cell", tuple(CELLS), cell)
         require_choice("Encoder.direction", ("bidirectional", "forward", "backward"), direction)
-        require_choice("Encoder.merge", ("concatenate", "sum"), merge)
-        self.cell, self.direction, self.merge = cell, direction, merge
-        self.residual, self.word_projection, self.recurrent_dropout_rate = (
-            residual,
-            word_projection,
-            recurrent_dropout_rate,
-        )
-        both = direction == "bidirectional"
-        self.annotation_size = 2 * self.units if both and merge == "concatenate" else self.units
+        self.cell, self.direction = cell, direction
+        self.word_projection, self.recurrent_dropout_rate = word_projection, recurrent_dropout_rate
+        self.annotation_size = 2 * self.units if direction == "bidirectional" else self.units
         numbers, make = range(self.depth), CELLS[cell]
         self.forward_cells, self.backward_cells = (
             [
@@ -180,7 +175,7 @@ class Encoder(BaseEncoder):
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        names = ("cell", "direction", "merge", "residual", "word_projection", "recurrent_dropout_rate")
+        names = ("cell", "direction", "word_projection", "recurrent_dropout_rate")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def encode(
@@ -192,8 +187,6 @@ class Encoder(BaseEncoder):
         for layer in range(self.depth):
             x = dropout(values, self.dropout_rate, randomness, f"source layer {layer}") if layer else values
             values, last = self._read_layer(layer, x, mask, randomness)
-            if layer and self.residual:
-                values += x
             states.append(last)
         if self.word_projection:
             values += matmul(embedded, self.word_kernel)
@@ -209,7 +202,7 @@ class Encoder(BaseEncoder):
                 output, last = self._read(cells[layer], x, mask, randomness, reverse=direction == "backward")
                 outputs.append(output)
                 states = states._replace(**{direction: tf.nest.map_structure(lambda s: s[:, 0], last)})
-        return tf.add_n(outputs) if self.merge == "sum" else tf.concat(outputs, axis=-1), states
+        return tf.concat(outputs, axis=-1), states
 
     def _read(
         self, cell: Cell, x: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None, *, reverse: bool

@@ -41,7 +41,6 @@ class RecurrentDecoder(BaseDecoder):
         units: U, state size of each layer.
         attention: Attention that computes c_i.
         cell: Name in ``cells.CELLS``.
-        residual: If True, each layer but the first adds its input to its output.
         reads_words: If True, the cells read the embedding of the previous token.
         bridge: Bridge that computes s_0; None for a :class:`DenseBridge`.
         output_layer: Layer that computes features and logits; None for the class's default. With tied embeddings, its
@@ -63,7 +62,6 @@ class RecurrentDecoder(BaseDecoder):
         attention: Attention,
         cell: str = "gru",
         layers: int = 1,
-        residual: bool = False,
         reads_words: bool = True,
         bridge: Bridge | None = None,
         output_layer: OutputLayer | None = None,
@@ -85,13 +83,13 @@ class RecurrentDecoder(BaseDecoder):
                 "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units), received "
                 f"{attention!r}."
             )
-        self.cell, self.residual, self.reads_words = cell, residual, reads_words
+        self.cell, self.reads_words = cell, reads_words
         self.recurrent_dropout_rate = recurrent_dropout_rate
         cells = [
             CELLS[cell](units, initializer=initializer, dtype=self.dtype_policy.name, name=f"cell_{i}")
             for i in range(layers)
         ]
-        self.stack = StackedCells(cells, residual=residual, dtype=self.dtype_policy.name, name="stack")
+        self.stack = StackedCells(cells, dtype=self.dtype_policy.name, name="stack")
         self.bridge = bridge or DenseBridge(
             units, layers=layers, initializer=initializer, dtype=self.dtype_policy.name, name="bridge"
         )
@@ -123,7 +121,7 @@ class RecurrentDecoder(BaseDecoder):
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        names = ("cell", "residual", "reads_words", "recurrent_dropout_rate")
+        names = ("cell", "reads_words", "recurrent_dropout_rate")
         layers = {name: serialize(getattr(self, name)) for name in ("attention", "bridge")}
         return {**super().get_config(), **{name: getattr(self, name) for name in names}, **layers}
 

@@ -139,7 +139,7 @@ class Seq2Seq(keras.Model):
     @classmethod
     def from_config(cls, config: dict[str, object]) -> Self:
         """Creates a model from the result of ``get_config``."""
-        return cls(**deserialize(config))
+        return cls(**deserialize(cls, config))
 
 
 def build_model(config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:

@@ -1,7 +1,7 @@
 """Search: finds hypotheses with the step function of any model.
 
-``beam_search`` (``beam``) and ``sample`` (``sampling``) share one loop (``loop``). Each chooses the next tokens in its
-own way. ``log_likelihood`` (``likelihood``) computes the log-probability of given translations.
+``beam_search`` (``beam``) is also greedy search. ``log_likelihood`` (``likelihood``) computes the log-probability of
+given translations.
 """
 
 from nmt_keras.models.prediction import StepFunction
@@ -10,7 +10,6 @@ from nmt_keras.search.candidates import Constraints
 from nmt_keras.search.hypotheses import Hypotheses, SearchInputs
 from nmt_keras.search.likelihood import LogLikelihood, log_likelihood
 from nmt_keras.search.ranking import Ranking, gnmt_length, plain_length
-from nmt_keras.search.sampling import hashed_uniform, sample
 
 __all__ = [
     "Constraints",
@@ -21,8 +20,6 @@ __all__ = [
     "StepFunction",
     "beam_search",
     "gnmt_length",
-    "hashed_uniform",
     "log_likelihood",
     "plain_length",
-    "sample",
 ]

@@ -92,16 +92,3 @@ def forced_ids(beams: Beams, inputs: SearchInputs) -> tf.Tensor | None:
     if inputs.prefix is None:
         return None
     return tf.pad(inputs.prefix, [[0, 0], [0, beams.position + 1]])[:, beams.position, tf.newaxis]
-
-
-def token_log_probs(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the log-probability of one token of each hypothesis.
-
-    Args:
-        logits: [b, 1, V] float32.
-        ids: [b, 1] int32.
-
-    Returns:
-        [b, 1] float32.
-    """
-    return tf.gather(logits, ids, batch_dims=2) - tf.reduce_logsumexp(logits, axis=-1)

@@ -17,7 +17,6 @@ class SearchInputs(NamedTuple):
     source_mask: tf.Tensor  # [B, S] bool: True at the tokens of the source
     max_lengths: tf.Tensor  # [B] int32: maximum length of a hypothesis in tokens, END included; at least 1
     prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed
-    noise: tf.Tensor | None = None  # [B, T] float32 in [0, 1): see ``sample``
 
 
 class Beams(NamedTuple):

@@ -8,7 +8,6 @@ from nmt_keras.config import START
 from nmt_keras.layers.base import Nest
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.prediction import StepFunction
-from nmt_keras.search.candidates import token_log_probs
 
 
 class LogLikelihood(NamedTuple):
@@ -32,7 +31,8 @@ def log_likelihood(step: StepFunction, state: Nest, memory: Nest, ids: tf.Tensor
     def advance(tokens: tuple[tf.Tensor, tf.Tensor], state: Nest) -> tuple[Nest, tuple[tf.Tensor, tf.Tensor]]:
         previous, token = tokens  # [B, 1] each
         prediction = step(previous, state, memory)
-        log_probs = token_log_probs(tf.cast(prediction.logits, tf.float32), token)
+        logits = tf.cast(prediction.logits, tf.float32)
+        log_probs = tf.gather(logits, token, batch_dims=2) - tf.reduce_logsumexp(logits, axis=-1)
         return prediction.state, (log_probs, tf.cast(prediction.alignment, tf.float32))
 
     _, (log_probs, alignments) = scan(advance, (previous, ids), state)

@@ -24,7 +24,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import require
+from nmt_keras.config import require, without_removed
 from nmt_keras.corpus.batches import Position
 from nmt_keras.io.files import (
     PARTIAL,
@@ -98,7 +98,8 @@ class Checkpoints:
             _require_equal(record["identity"], json.loads(json.dumps(self.identity)))
             _require_shapes(reader, self.model)
             self.checkpoint.restore(str(path / STATE)).assert_existing_objects_matched().assert_consumed()
-            progress = Progress(**{**record["progress"], "position": Position(*record["progress"]["position"])})
+            fields = without_removed(Progress, record["progress"], "progress.")
+            progress = Progress(**{**fields, "position": Position(*fields["position"])})
         except UNFIT as error:
             whole = None if is_whole(path) else next(filter(is_whole, reversed(found)), None)
             hint = f" {whole.name} is intact: resume from it with RunOptions.previous." if whole else ""

@@ -22,7 +22,6 @@ class Progress:
     best: float = math.inf  # lowest validation loss, nats per token, or -BLEU
     stale: int = 0  # validations since the best one
     validations: int = 0  # number of validations that are no longer due
-    reductions: int = 0  # number of times that a plateau lowered the rate
     finished: bool = False
 
     def extend(self, updates: int, config: TrainConfig) -> None:
@@ -44,7 +43,5 @@ class Progress:
         better = cost < self.best
         self.best = min(self.best, cost)
         self.stale = 0 if better else self.stale + 1
-        if not better and config.decay == "plateau":
-            self.reductions += 1
         self.finished = last or self.stale >= config.patience
         return better

@@ -5,7 +5,7 @@ import math
 from nmt_keras.config import TrainConfig
 
 
-def learning_rate(config: TrainConfig, step: int, total_steps: float, reductions: int = 0) -> float:
+def learning_rate(config: TrainConfig, step: int, total_steps: float) -> float:
     """Returns the learning rate of update number ``step`` (from 0) of ``total_steps``.
 
     Over the warm-up, the rate grows linearly from peak / ``warmup_steps`` to its peak, ``config.learning_rate``. Then
@@ -16,13 +16,11 @@ def learning_rate(config: TrainConfig, step: int, total_steps: float, reductions
     linear        falls to 0 along a line
     inverse-sqrt  falls as 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak instead of d_model)
     halving       is halved at ``config.halve_from``, then every ``config.halve_every`` (Luong et al. 2015, section 4.1)
-    plateau       is multiplied by ``config.plateau_factor`` at each reduction
 
     Args:
         config: Peak, warm-up and decay.
         step: Number of earlier updates.
         total_steps: Number of updates of the run, which may be an estimate.
-        reductions: Number of validations that have lowered the rate. Decay "plateau" only.
     """
     if step < config.warmup_steps:
         return config.learning_rate * min(1.0, (step + 1) / config.warmup_steps)
@@ -34,8 +32,6 @@ def learning_rate(config: TrainConfig, step: int, total_steps: float, reductions
             return config.learning_rate * (1.0 - done)
         case "inverse-sqrt":
             return config.learning_rate * math.sqrt(max(1, config.warmup_steps) / (step + 1))
-        case "plateau":
-            return config.learning_rate * config.plateau_factor**reductions
         case "halving":
             # 1e-9 because 0.6 - 0.5 is less than 0.1 in floating point
             times = math.floor((done - config.halve_from) / config.halve_every + 1e-9) + 1

@@ -228,7 +228,7 @@ class Trainer:
     def _update(self, position: Position, batches: list[Batch]) -> None:
         """Makes an update with ``batches``. ``position`` is that of the last one."""
         progress, total_steps = self.progress, self._steps_at_this_speed()
-        self.rate = learning_rate(self.config, progress.step, total_steps, progress.reductions)
+        self.rate = learning_rate(self.config, progress.step, total_steps)
         sampling = sampling_probability(self.config, progress.step, total_steps)
         self.metrics: Metrics = self.updater.train_step(batches, progress.step, self.rate, sampling)
         progress.step += 1

@@ -20,10 +20,8 @@ from nmt_keras.search import (
     SearchInputs,
     beam_search,
     gnmt_length,
-    hashed_uniform,
     log_likelihood,
     plain_length,
-    sample,
 )
 from nmt_keras.text import Codec, Source, Tokenizer, Tokens
 from nmt_keras.text.capitals import to_lower
@@ -69,8 +67,7 @@ class _ScoredPairs(NamedTuple):
 class ModelTranslator(Translator):
     """Translates with a model, or an ensemble, and the tokenizers of its two sides.
 
-    A translation and its length limit depend only on the sentence, not on the other sentences of the batch. In
-    sampling, each draw is a function of the sentence, the position and the seed.
+    A translation and its length limit depend only on the sentence, not on the other sentences of the batch.
 
     Args:
         source_tokenizer: Tokenizer of the source.
@@ -318,26 +315,12 @@ class ModelTranslator(Translator):
         constraints = Constraints(
             config.min_tokens, config.unk_allowed, config.no_repeat_ngram_size, config.repetition_penalty
         )
-        step, state = self.model.step, self.model.initial_state(encoded.memory)
-        if config.temperature == 0.0:
-            return beam_search(
-                step,
-                state,
-                inputs,
-                beam_size=config.beam_size,
-                n_best=n_best,
-                ranking=ranking,
-                constraints=constraints,
-            )
-        sentences = tf.strings.reduce_join(source.surface, axis=1)
-        noise = hashed_uniform(sentences, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
-        return sample(
-            step,
-            state,
-            inputs._replace(noise=noise),
-            temperature=config.temperature,
-            top_k=config.top_k,
-            top_p=config.top_p,
+        return beam_search(
+            self.model.step,
+            self.model.initial_state(encoded.memory),
+            inputs,
+            beam_size=config.beam_size,
+            n_best=n_best,
             ranking=ranking,
             constraints=constraints,
         )

@@ -165,15 +165,6 @@ def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators
         served.with_search(replace(beam.search, beam_size=4))
 
 
-def test_an_export_that_samples_samples_in_python_too(translators, tmp_path):
-    sampling = translators["word"].with_search(replace(translators["word"].search, temperature=1.0))
-    served, sentences = load_exported(export(sampling, tmp_path / "model")), ["Mi casa es roja.", "No."]
-    default = served.loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
-    assert [one.text for one in served.translate(sentences)] == [text.decode() for text in default]
-    greedy = served.loaded.signatures["greedy"](text=tf.constant(sentences))["translation"].numpy()
-    assert greedy.tolist() != default.tolist()
-
-
 # Graph
 
 

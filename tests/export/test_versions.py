@@ -38,6 +38,7 @@ def children(folder):
         ({}, "expected format 2, received None"),
         ({"format": 1}, "expected format 2, received 1"),
         ({"format": 2, "search": {"beam": 5}}, "search.beam: there is no such field. Did you mean beam_size?"),
+        ({"format": 2, "search": {"temperature": 1.0}}, "search.temperature: there is no such field any more"),
     ],
 )
 def test_an_export_of_another_format_is_refused(tmp_path, manifest, told):

@@ -51,6 +51,18 @@ def test_every_layer_comes_back_from_its_configuration():
         assert [v.shape for v in copy.variables] == [v.shape for v in layer.variables]
 
 
+def test_a_configuration_of_an_earlier_version_may_hold_removed_arguments_at_their_defaults():
+    model = build("conditional-deep")
+    for part, removed in (
+        (model.encoder, {"merge": "concatenate", "residual": False}),
+        (model.decoder, {"residual": False}),
+    ):
+        kind, config = type(part), part.get_config()
+        assert kind.from_config({**config, **removed}).get_config() == config
+        with pytest.raises(ValueError, match=rf"{kind.__name__}\.residual: there is no such field any more.*True"):
+            kind.from_config({**config, "residual": True})
+
+
 def test_a_configuration_holds_the_arguments_of_base_classes():
     model, tied = build("rnnsearch-deep"), build("rnnsearch-local-p").decoder.output_layer
     copy = type(model.decoder).from_config(model.decoder.get_config())

@@ -5,7 +5,7 @@ import os
 import re
 import resource
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def stopped(batches, tmp_path):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"gradient_accumulation_steps": 2, "decay": "plateau", "optimizer": "adadelta"},
+        {"gradient_accumulation_steps": 2, "decay": "halving", "optimizer": "adadelta"},
         {"precision": "mixed_float16"},
         pytest.param({"xla": True}, marks=pytest.mark.slow),
     ],
@@ -185,6 +185,19 @@ def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, 
     saved.save(name, Progress(step=5))
     assert present() == ["ckpt-3", "ckpt-5"][-{"last": 2, "best": 1}[name] :]
     assert len(list((tmp_path / name).iterdir())) == len(present())
+
+
+def test_a_checkpoint_of_an_earlier_version_may_hold_a_removed_field_at_its_default(tmp_path):
+    @dataclass
+    class Earlier(Progress):
+        reductions: int = 0
+
+    saved = Checkpoints(tmp_path, Updater(Bigram(), config()))
+    saved.save("last", Earlier(step=3))
+    assert saved.restore() == Progress(step=3)
+    saved.save("last", Earlier(step=4, reductions=2))
+    with pytest.raises(ValueError, match=r"ckpt-4: .*reductions: there is no such field any more.*2"):
+        saved.restore()
 
 
 def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches, stopped):

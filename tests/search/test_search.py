@@ -17,10 +17,8 @@ from nmt_keras.search import (
     SearchInputs,
     beam_search,
     gnmt_length,
-    hashed_uniform,
     log_likelihood,
     plain_length,
-    sample,
 )
 from nmt_keras.search.top_k import top_k
 
@@ -132,15 +130,9 @@ def test_the_memory_is_never_tiled():
     assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
 
 
-def drawing(step, state, given, **options):
-    noise = hashed_uniform(tf.strings.as_string(given.max_lengths), 20, 1)
-    return sample(step, state, given._replace(noise=noise), **options)
-
-
 SEARCHES = {
     "greedy": beam_search,
     "beam": partial(beam_search, beam_size=3, n_best=2),
-    "sample": partial(drawing, top_k=5, top_p=0.9),
 }
 
 
@@ -296,9 +288,6 @@ def test_constraints_equal_those_of_plain_loops(beam_size, min_tokens):
     given, options = (wander, no_time(7), inputs(tf.constant(logits), [9] * 7)), Constraints(min_tokens, False)
     slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, min_tokens, unk_allowed=False)[0] for table in logits]
     expect_lists(beam_search(*given, beam_size=beam_size, constraints=options), slow)
-    drawn = drawing(*given, constraints=options)
-    assert not np.isin(drawn.ids[drawn.ids != PAD], [UNK, START]).any()
-    assert (drawn.lengths.numpy() >= min_tokens).all()
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -310,9 +299,6 @@ def test_limits_of_repetition_equal_those_of_plain_loops(beam_size, ngram, penal
     assert [one[0][0] for one in slow] != [one[0][0] for one in free]
     given, limits = inputs(tf.constant(logits), [9] * 7), Constraints(1, True, ngram, penalty)
     expect_lists(beam_search(wander, no_time(7), given, beam_size=beam_size, constraints=limits), slow)
-    drawn = drawing(wander, no_time(7), given, constraints=limits).ids.numpy()[:, 0]
-    ngrams = [[*itertools.pairwise(row[row != PAD])] if ngram == 2 else row[row != PAD].tolist() for row in drawn]
-    assert not ngram or all(len(set(each)) == len(each) for each in ngrams)
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
@@ -366,13 +352,9 @@ def test_places_without_a_hypothesis_are_empty_and_not_searched():
     assert not found.alignments[0, 1:].numpy().any()
 
 
-@pytest.mark.parametrize(
-    ("search", "message"),
-    [(partial(beam_search, beam_size=3, n_best=4), r"n_best: .*\(3\).* 4"), (sample, "hashed_uniform")],
-)
-def test_an_n_best_list_beyond_the_beam_and_sampling_without_noise_are_rejected(search, message):
-    with pytest.raises(ValueError, match=message):
-        search(spell, no_time(1), inputs(script_of("a"), [2]))
+def test_an_n_best_list_beyond_the_beam_is_rejected():
+    with pytest.raises(ValueError, match=r"n_best: .*\(3\).* 4"):
+        beam_search(spell, no_time(1), inputs(script_of("a"), [2]), beam_size=3, n_best=4)
 
 
 def test_alignments_and_coverage_are_those_of_each_hypothesis_s_own_ancestors():
@@ -448,58 +430,3 @@ def test_forced_decoding_equals_teacher_forcing(model):
     np.testing.assert_allclose(scored.log_probs, tf.reduce_sum(wanted, axis=1), rtol=1e-4)
     is_token = (target != PAD).numpy()[..., np.newaxis]
     np.testing.assert_allclose(scored.alignments, output.alignment * is_token, atol=1e-6)
-
-
-# Sampling
-
-
-def draw(logits, limit=1, **options):
-    """Draws tokens from the same logits at each time."""
-    rows = logits.shape[0]
-    script = tf.tile(tf.constant(logits, tf.float32)[:, tf.newaxis], [1, limit, 1])
-    noise = hashed_uniform(tf.strings.as_string(tf.range(rows)), limit, 1)
-    return sample(spell, no_time(rows), inputs(script, [limit] * rows, noise=noise), **options)
-
-
-def chi_square(counts, probabilities):
-    expected = probabilities * counts.sum()
-    return float(((counts - expected) ** 2 / expected).sum())
-
-
-SOME = np.array([-2.0, -0.5, 5.0, 0.3, 0.6, 1.0, 0.1])  # includes PAD and START, which are never drawn
-DRAWN = [UNK, END, 4, 5, 6]
-
-
-@pytest.mark.parametrize(
-    ("options", "drawn"),
-    [
-        ({"temperature": 0.5}, DRAWN),
-        ({}, DRAWN),
-        ({"temperature": 2.0}, DRAWN),
-        ({"temperature": 0.7, "top_k": 3}, [5, 4, END]),
-        # among allowed tokens, the two most probable have probability 0.597, the three most probable 0.775
-        ({"top_p": 0.2}, [5]),
-        ({"top_p": 0.55}, [5, 4]),
-        ({"top_p": 0.65}, [5, 4, END]),
-    ],
-)
-def test_tokens_are_drawn_from_the_softmax_over_the_most_probable_part(options, drawn):
-    found = draw(np.tile(SOME, [20_000, 1]), **options)
-    counts = np.bincount(found.ids.numpy().ravel(), minlength=7)
-    assert set(np.flatnonzero(counts)) == set(drawn)
-    # 18.47 is the 99.9 % quantile of chi-square with the 4 degrees of freedom that 5 frequencies have
-    assert chi_square(counts[drawn], softmax(SOME[drawn] / options.get("temperature", 1.0))) < 18.47
-    np.testing.assert_allclose(found.log_probs[:, 0], np.log(softmax(SOME))[found.ids[:, 0, 0]], rtol=1e-4)
-
-
-def test_noise_is_uniform_and_a_function_of_key_position_and_seed():
-    keys = [f"sentence {i}" for i in range(500)]
-    noise = hashed_uniform(tf.constant(keys), 40, seed=3).numpy()
-    np.testing.assert_array_equal(hashed_uniform(tf.constant(keys[::-1]), 7, seed=3), noise[::-1, :7])
-    assert (hashed_uniform(tf.constant(keys), 40, seed=4) != noise).numpy().mean() > 0.99
-    assert noise.min() >= 0.0
-    counts = np.histogram(noise, bins=10, range=(0.0, 1.0))[0]
-    assert counts.sum() == noise.size
-    # 27.88 is the 99.9 % quantile of chi-square with 9 degrees of freedom
-    assert chi_square(counts, np.full(10, 0.1)) < 27.88
-    assert abs(np.corrcoef(noise[:, 0], noise[:, 1])[0, 1]) < 0.15

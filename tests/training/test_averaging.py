@@ -1,14 +1,14 @@
-"""Gradient accumulation, plateaus and precision."""
+"""Gradient accumulation and precision."""
 
 import keras
 import numpy as np
 import pytest
-from bigram import Bigram, Run, V, config
+from bigram import Bigram, V, config
 from tiny import TINY_MODEL
 
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training import Updater, read_log
+from nmt_keras.training import Updater
 from nmt_keras.training.stability import FIRST_LOSS_SCALE
 
 PAD, END = 0, 3
@@ -52,17 +52,6 @@ def test_batches_of_one_update_and_of_the_next_have_dropout_masks_of_their_own(b
 
     assert losses(0.0) == pytest.approx([losses(0.0)[0]] * 3)
     assert len({round(loss, 4) for loss in losses(0.5)}) == 3
-
-
-# Plateaus
-
-
-def test_the_rate_falls_after_each_validation_without_a_better_loss(batches, tmp_path):
-    settings = config(decay="plateau", plateau_factor=0.1, warmup_steps=0, log_every=1, clip_norm=None)
-    run = Run(batches, tmp_path, settings, losses=(3.0, 3.5, 2.0, 2.0))
-    run()
-    rates = [row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row]
-    assert rates == pytest.approx([0.05] * 10 + [0.005] * 10)
 
 
 # Precision

@@ -161,13 +161,6 @@ def test_inverse_square_root_by_hand():
     assert [learning_rate(config(**{**fields, "warmup_steps": 0}), step, 1000) for step in (0, 3)] == [1.0, 0.5]
 
 
-def test_each_reduction_multiplies_the_rate_of_a_plateau_and_of_nothing_else():
-    fields = {"warmup_steps": 2, "decay": "plateau", "plateau_factor": 0.1}
-    rates = [learning_rate(config(**fields), step, 10, reductions) for step, reductions in ((0, 1), (2, 0), (9, 2))]
-    assert rates == pytest.approx([0.5, 1.0, 0.01])
-    assert learning_rate(config(warmup_steps=0, decay="constant"), 5, 10, 3) == 1.0
-
-
 # Scheduled sampling
 
 
@@ -214,16 +207,3 @@ def test_adam_is_the_paper_s():
     found = trained({"beta_2": 0.98}, start, gradients, rates)
     wanted = adam(start, gradients, rates, beta_1=0.9, beta_2=0.98, epsilon=1e-8)
     np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-def test_adamw_is_adam_and_takes_its_share_of_every_weight_but_of_no_vector():
-    random = np.random.default_rng(1)
-    start, gradients, rates = random.normal(size=(2, 3)), random.normal(size=(4, 2, 3)), [0.1, 0.2, 0.05, 0.1]
-    fields = {"beta_2": 0.98, "optimizer": "adamw", "weight_decay": 0.3}
-    moved = [adam(start, gradients[: n + 1], rates[: n + 1], beta_1=0.9, beta_2=0.98, epsilon=1e-8) for n in range(4)]
-    wanted, before = start, start
-    for after, rate in zip(moved, rates, strict=True):
-        wanted, before = wanted * (1.0 - rate * 0.3) + (after - before), after
-    np.testing.assert_allclose(trained(fields, start, gradients, rates), wanted, atol=1e-6)
-    found = trained(fields, start[0], gradients[:, 0], rates)
-    np.testing.assert_allclose(found, moved[-1][0], atol=1e-6)

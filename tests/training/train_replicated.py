@@ -62,7 +62,6 @@ settings = config(
     xla=False,
     checkpoint_every=4,
     clip_norm=0.5,
-    decay="plateau",
 )
 updater = Updater(model, settings, StrategyReplicas(strategy) if strategy else None)
 checkpoints, log = Checkpoints(folder / "checkpoints", updater), folder / "log.jsonl"

@@ -86,7 +86,7 @@ SIGNS = {
 
 def test_sentences_without_words_are_copied_and_aligned_one_to_one(translator, beam, served):
     mixed = [*SIGNS, "¿Dónde está mi hermana?"]
-    for one in (translator, beam, with_search(translator, **SEARCHES["sampling in bfloat16"]), served):
+    for one in (translator, beam, with_search(translator, **SEARCHES["bfloat16"]), served):
         *copies, translated = one.translate(mixed)
         assert [copy.text for copy in copies] == list(SIGNS.values())
         for copy in copies:
@@ -118,7 +118,7 @@ SEARCHES = {
         "length_alpha": 0.7,
         "unk_allowed": False,
     },
-    "sampling in bfloat16": {"temperature": 1.0, "top_k": 20, "top_p": 0.9, "precision": "bfloat16"},
+    "bfloat16": {"precision": "bfloat16"},
 }
 
 
@@ -212,13 +212,6 @@ def test_a_translation_has_at_least_min_tokens(translator):
     patient = with_search(translator, beam_size=3, min_tokens=9, max_tokens=11, length_alpha=0.0)
     lists = patient.translate_nbest(["Sí", "No."])
     assert {len(translation.tokens) for each in lists for translation in each} <= {9, 10, 11}
-
-
-def test_draws_are_determined_by_the_seed(translator):
-    three, four = (with_search(translator, temperature=1.0, seed=seed) for seed in (3, 4))
-    first = three.translate(SENTENCES[:4])
-    expect_equal(first, three.translate(SENTENCES[:4]))
-    assert [found.tokens for found in first] != [found.tokens for found in four.translate(SENTENCES[:4])]
 
 
 def test_a_search_in_bfloat16_finds_nearly_the_same(translator, in_bfloat16):
