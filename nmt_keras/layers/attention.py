@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.config import require_choice
 from nmt_keras.layers.base import BaseLayer, Nest, Shape, serialize
-from nmt_keras.layers.memory import Encoding, Memory, last_states
+from nmt_keras.layers.memory import Encoding, Memory, equal_weights, last_states, mean_annotation
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
@@ -190,7 +190,7 @@ class NoAttention(Attention):
 
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns equal weights at all tokens."""
-        weights = _equal_weights(memory, query.dtype)
+        weights = equal_weights(memory, query.dtype)
         return AttentionWeights(tf.ones_like(query[..., :1]) * weights, tf.zeros_like(position))
 
     def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> tf.Tensor | None:
@@ -224,14 +224,9 @@ class FixedContext(NoAttention):
     def values(self, encoding: Encoding) -> tf.Tensor:
         """Returns c as the only vector, [B, 1, D]."""
         if self.source == "mean":
-            return tf.matmul(_equal_weights(encoding, encoding.values.dtype), encoding.values)
+            return mean_annotation(encoding)[:, tf.newaxis]
         return tf.concat(last_states(encoding.states, self.source), axis=-1)[:, tf.newaxis]
 
     def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> tf.Tensor | None:
         """Returns ``values`` [B, 1, P] for each query."""
         return tf.ones_like(weights.alpha[..., :1]) * values
-
-
-def _equal_weights(memory: Memory | Encoding, dtype: tf.DType) -> tf.Tensor:
-    """Returns 1 / S at each token, [B, 1, S]."""
-    return (tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis])[:, tf.newaxis]

@@ -9,7 +9,7 @@ from nmt_keras.config import require, require_choice
 from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.cells import CellState
 from nmt_keras.layers.initializers import initializer_of
-from nmt_keras.layers.memory import Encoding, LayerStates, Memory, last_states
+from nmt_keras.layers.memory import Encoding, LayerStates, Memory, last_states, mean_annotation
 from nmt_keras.layers.stack import StackedCells
 
 
@@ -99,8 +99,7 @@ class DenseBridge(Bridge):
     def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
         """Returns tanh(W_s · x + b_s), split among the cells."""
         if self.source == "mean":
-            lengths = self.cast(memory.lengths)[:, tf.newaxis]
-            x = tf.reduce_sum(memory.values, axis=1) / lengths  # annotations are 0 at padding
+            x = mean_annotation(memory)
         else:
             x = tf.concat(last_states(memory.states, self.source), axis=-1)
         outputs = tf.split(self.dense(x)[:, tf.newaxis], self.depth, axis=-1)

@@ -39,6 +39,16 @@ class Memory(NamedTuple):
     output_values: tf.Tensor | None = None  # [B, S, ...] float: C_o h_j of the output layer; None without attention
 
 
+def equal_weights(encoding: Encoding | Memory, dtype: tf.DType) -> tf.Tensor:
+    """Returns 1 / S at each token and 0 at padding, [B, 1, S]."""
+    return (tf.cast(encoding.mask, dtype) / tf.cast(encoding.lengths, dtype)[:, tf.newaxis])[:, tf.newaxis]
+
+
+def mean_annotation(encoding: Encoding | Memory) -> tf.Tensor:
+    """Returns 1 / S SUM_j h_j, the mean of the annotations of each sentence, [B, D]."""
+    return tf.matmul(equal_weights(encoding, encoding.values.dtype), encoding.values)[:, 0]
+
+
 def last_states(states: tuple[LayerStates, ...], source: str | None) -> list[Nest]:
     """Returns the last states of an encoder's top layer, of an LSTM h; or their shapes.
 

@@ -12,21 +12,21 @@ from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mas
 from nmt_keras.layers.matmul import matmul
 
 
-def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
-    """Returns the position encodings of Vaswani et al. 2017, section 3.5.
+def with_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Adds the position encodings of Vaswani et al. 2017, section 3.5.
 
         PE(p, 2i) = sin(p / 10000^(2i / units))          PE(p, 2i + 1) = cos(p / 10000^(2i / units))
 
-    Args:
-        positions: [...] int32, counted from 0.
-        units: Even width.
+    All sines come first, then all cosines. The paper interleaves them, which is a fixed permutation.
 
-    Returns:
-        [..., units] float32: all sines, then all cosines. The paper interleaves them, which is a fixed permutation.
+    Args:
+        x: [..., units] float, of even width.
+        positions: [...] int32, counted from 0.
     """
+    units = x.shape[-1]
     rates = 10000.0 ** (-tf.range(0, units, 2, dtype=tf.float32) / units)
     angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * rates
-    return tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
+    return x + tf.cast(tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1), x.dtype)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

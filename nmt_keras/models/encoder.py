@@ -14,7 +14,7 @@ from nmt_keras.layers.initializers import initializer_of
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
-from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, sinusoids
+from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, with_positions
 
 
 class BaseEncoder(keras.Model, ABC):
@@ -279,8 +279,8 @@ class SelfAttentionEncoder(BaseEncoder):
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
         x = embedded if self.embedding_size == self.units else matmul(embedded, self.input_kernel)
-        positions = sinusoids(tf.range(keras.ops.shape(x)[1]), self.units)
-        x = dropout(x * self.units**0.5 + tf.cast(positions, x.dtype), self.dropout_rate, randomness, "source")
+        x = with_positions(x * self.units**0.5, tf.range(keras.ops.shape(x)[1]))
+        x = dropout(x, self.dropout_rate, randomness, "source")
         for block in self.blocks:
             masks = draw_masks(x, self.dropout_rate, randomness, block.name)
             x = block.attend_to_self(x, mask[:, tf.newaxis], masks)

@@ -15,7 +15,7 @@ from nmt_keras.layers.self_attention import (
     SelfAttentionLayer,
     SublayerMasks,
     draw_masks,
-    sinusoids,
+    with_positions,
 )
 from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
 
@@ -119,9 +119,7 @@ class SelfAttentionDecoder(BaseDecoder):
         self, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
     ) -> tuple[SelfAttentionState, tuple[tf.Tensor, tf.Tensor]]:
         """Computes one position, which attends to itself and earlier ones. The results are its output and alignment."""
-        hidden = apply_dropout(
-            x.embedded + tf.cast(sinusoids(state.position, self.units), x.embedded.dtype), x.dropout_mask
-        )
+        hidden = apply_dropout(with_positions(x.embedded, state.position), x.dropout_mask)
         here = tf.one_hot(state.position, self.max_positions, dtype=hidden.dtype)[..., tf.newaxis]  # [B, Q, L, 1]
         seen = tf.range(self.max_positions) <= state.position[..., tf.newaxis]  # [B, Q, L], L = max_positions
         all_keys, all_values = [], []
@@ -150,7 +148,7 @@ class SelfAttentionDecoder(BaseDecoder):
         """Predicts every target token, at all positions at once; see ``call``."""
         x = self.inputs(ids, randomness)
         positions = tf.range(keras.ops.shape(ids)[1])
-        hidden = apply_dropout(x.embedded + tf.cast(sinusoids(positions, self.units), x.embedded.dtype), x.dropout_mask)
+        hidden = apply_dropout(with_positions(x.embedded, positions), x.dropout_mask)
         earlier = (positions <= positions[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
         for block, source, masks in zip(self.blocks, memory.keys, x.masks, strict=True):
             hidden = block.attend_to_self(hidden, earlier, masks)
