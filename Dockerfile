@@ -23,8 +23,9 @@ ARG EXTRAS=""
 RUN python3 -m venv /opt/nmt
 WORKDIR /source
 # Packages come first, so that a change of the sources does not install TensorFlow again.
-COPY requirements.txt requirements-gpu.txt ./
-RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --require-hashes -r "requirements${EXTRAS:+-${EXTRAS}}.txt"
+COPY requirements.txt ./
+COPY requirements/gpu.txt requirements/
+RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --require-hashes -r "requirements${EXTRAS:+/${EXTRAS}}.txt"
 COPY pyproject.toml README.md LICENSE ./
 COPY nmt_keras nmt_keras
 COPY serve serve

@@ -7,7 +7,7 @@
 # make docs       the documentation, in site/; a warning is an error
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip if there is no network
 # make dist       wheel and source archive, in dist/
-# make lock       requirements*.txt, from pyproject.toml           UPGRADE=1 takes the newest versions
+# make lock       requirements.txt, requirements/, from pyproject.toml   UPGRADE=1 takes the newest versions
 # make address    replaces the address of the repository in all files   URL=https://github.com/OWNER/NAME
 # make audit      known vulnerabilities of the locked packages, from PyPI
 # make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
@@ -35,12 +35,12 @@ $(VENV)/.installed: requirements.txt
 	$(RUN) $(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
-	$(RUN) $(LOCKED) -r requirements-test.txt
+$(VENV)/.installed-test: requirements/test.txt $(VENV)/.installed
+	$(RUN) $(LOCKED) -r requirements/test.txt
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	$(RUN) $(LOCKED) -r requirements-dev.txt
+$(VENV)/.installed-dev: requirements/dev.txt $(VENV)/.installed
+	$(RUN) $(LOCKED) -r requirements/dev.txt
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -62,9 +62,9 @@ test-tf220: $(VENV)/.installed-test
 	$(RUN) -m pytest -m tf220
 
 # A separate environment, because Apache Beam brings forty packages that nothing else needs.
-.venv-beam/.installed: requirements-beam.txt
+.venv-beam/.installed: requirements/beam.txt
 	$(PYTHON) -m venv .venv-beam
-	.venv-beam/bin/python $(LOCKED) -r requirements-beam.txt
+	.venv-beam/bin/python $(LOCKED) -r requirements/beam.txt
 	@touch $@
 
 test-beam: .venv-beam/.installed
@@ -85,9 +85,9 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/kubernetes-validate --quiet --strict serve/deploy/kubernetes.yaml docs/guides/training-job.yaml
 
 # A separate environment, because the documentation is built without running the package and needs no TensorFlow.
-.venv-docs/.installed: requirements-docs.txt
+.venv-docs/.installed: requirements/docs.txt
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python $(LOCKED) -r requirements-docs.txt
+	.venv-docs/bin/python $(LOCKED) -r requirements/docs.txt
 	@touch $@
 
 docs: .venv-docs/.installed
@@ -106,16 +106,16 @@ COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(RUN) -m uv pip compile --quiet
 
 lock: $(VENV)/.installed-dev
 	$(COMPILE) pyproject.toml --output-file requirements.txt
-	$(COMPILE) pyproject.toml --extra gpu --constraints requirements.txt --output-file requirements-gpu.txt
-	$(COMPILE) pyproject.toml --group test --group beam --output-file requirements-beam.txt
-	$(COMPILE) --group test --constraints requirements.txt --output-file requirements-test.txt
-	$(COMPILE) --group tf220 --output-file requirements-tf220.txt
+	$(COMPILE) pyproject.toml --extra gpu --constraints requirements.txt --output-file requirements/gpu.txt
+	$(COMPILE) pyproject.toml --group test --group beam --output-file requirements/beam.txt
+	$(COMPILE) --group test --constraints requirements.txt --output-file requirements/test.txt
+	$(COMPILE) --group tf220 --output-file requirements/tf220.txt
 	for group in dev docs; do \
-	    $(COMPILE) --group $$group --constraints requirements.txt --constraints requirements-test.txt \
-	        --output-file requirements-$$group.txt || exit; done
+	    $(COMPILE) --group $$group --constraints requirements.txt --constraints requirements/test.txt \
+	        --output-file requirements/$$group.txt || exit; done
 
 audit: $(VENV)/.installed-dev
-	for file in requirements*.txt; do $(RUN) -m pip_audit --require-hashes --disable-pip -r $$file || exit; done
+	for file in requirements.txt requirements/*.txt; do $(RUN) -m pip_audit --require-hashes --disable-pip -r $$file || exit; done
 
 address:
 	$(PYTHON) docs/address.py "$(URL)"

@@ -180,5 +180,5 @@ def python_of_serving() -> Path:
     if not python.exists():
         venv.create(folder, with_pip=True)
     install = [python, "-m", "pip", "install", "--quiet", "--require-hashes"]
-    subprocess.run([*install, "-r", ROOT / "requirements-tf220.txt"], check=True)
+    subprocess.run([*install, "-r", ROOT / "requirements/tf220.txt"], check=True)
     return python

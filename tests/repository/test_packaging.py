@@ -30,7 +30,7 @@ COPIED = (
         "Makefile",
     ),
     *("README.md", "SECURITY.md", "mkdocs.yml", "pyproject.toml"),
-    *sorted(path.name for path in ROOT.glob("requirements*.txt")),
+    *("requirements", "requirements.txt"),
 )
 """Files and folders of the source archive: the package, and everything that its tests and documentation read."""
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "tls", ".ipynb_checkpoints", ".*_cache")
