@@ -25,6 +25,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nmt_keras.version import VERSION
+
 if TYPE_CHECKING:
     from os import PathLike
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.translator import Translator
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "BahdanauAttention",

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import portalocker
 
-import nmt_keras
+from nmt_keras.version import VERSION
 
 PARTIAL = ".partial"
 """Suffix of files that are being written."""
@@ -199,7 +199,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:
 
 def stamped(number: int) -> dict[str, Any]:
     """Returns the fields that ``require_format`` checks: a format number, and the version of this package."""
-    return {"format": number, "nmt_keras": nmt_keras.__version__}
+    return {"format": number, "nmt_keras": VERSION}
 
 
 def require_format(path: Path, record: Mapping[str, Any], expected: int, remedy: str) -> None:

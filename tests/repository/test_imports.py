@@ -9,6 +9,7 @@ import pytest
 from servers import ROOT
 
 ROWS = [
+    ["version"],
     ["io", "cores"],
     ["config", "languages", "markdown"],
     ["text", "corpus", "layers", "manifest", "plotting", "recipes"],

@@ -108,7 +108,7 @@ def test_a_run_of_another_version_with_the_same_format_is_resumed_and_names_the_
 ):
     run, said = Run(tmp_path, replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2))), []
     for version in ("9.8", "9.9"):
-        monkeypatch.setattr(nmt_keras, "__version__", version)
+        monkeypatch.setattr("nmt_keras.io.files.VERSION", version)
         run.train(corpus, said.append, lambda *_: None, stop_after=1 if version == "9.8" else None)
         assert read_json(tmp_path / "recipe.json")["nmt_keras"] == version
     assert "resuming at step 1 of 2" in said
