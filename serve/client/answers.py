@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from typeguard import TypeCheckError, check_type
 
 from nmt_keras.io.lines import message
 
@@ -76,6 +79,23 @@ class Hypotheses(NamedTuple):
     source_tokens: list[str]
     truncated: bool
     hypotheses: list[Hypothesis]
+
+
+Record = TypeVar("Record", ScoredTranslation, Alignment, Hypotheses)
+
+
+@contextlib.contextmanager
+def expected(what: str) -> Iterator[None]:
+    """Raises ClientError in place of the errors that an answer of another form causes."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, TypeCheckError) as error:
+        raise ClientError(f"{what} has another form than expected: {error}. Is this an export of nmt_keras?") from error
+
+
+def checked(records: list[Record]) -> list[Record]:
+    """Returns the records. Raises TypeCheckError if a field of one has another type than it declares."""
+    return [check_type(record, type(record)) for record in records]
 
 
 def translations(outputs: Columns, size: int) -> list[ScoredTranslation]:

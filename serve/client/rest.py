@@ -19,7 +19,7 @@ import httpx
 from nmt_keras.io.lines import read_within
 
 from ..models.status import Code, State, VersionStatus
-from .answers import ClientError, Columns, ModelSpec, Unavailable
+from .answers import ClientError, Columns, ModelSpec, Unavailable, expected
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine. Requests to them do not use the settings of the environment."""
@@ -115,15 +115,17 @@ class RestConnection:
 
     def status(self) -> list[VersionStatus]:
         """Returns the states of the model's versions, newest first."""
-        return [
-            VersionStatus(
-                int(status["version"]),
-                State(status["state"]),
-                Code[status["status"]["error_code"]],
-                status["status"]["error_message"],
-            )
-            for status in self._request("GET", "").get("model_version_status", [])
-        ]
+        answer = self._request("GET", "")
+        with expected("The answer about the model's status"):
+            return [
+                VersionStatus(
+                    int(status["version"]),
+                    State(status["state"]),
+                    Code[status["status"]["error_code"]],
+                    str(status["status"]["error_message"]),
+                )
+                for status in answer["model_version_status"]
+            ]
 
     def close(self) -> None:
         """Closes the connections."""

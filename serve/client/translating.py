@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nmt_keras.io.errors import require
@@ -17,6 +17,7 @@ from .answers import (
     Columns,
     Hypotheses,
     ModelSpec,
+    Record,
     ScoredTranslation,
 )
 from .retry import Retry
@@ -37,8 +38,6 @@ DEFAULT_TEXT_BYTES = 8192
 MAX_TIMEOUT = 24 * 60 * 60
 
 DEFAULT_RETRY = Retry()
-
-Record = TypeVar("Record", ScoredTranslation, Alignment, Hypotheses)
 
 
 class Client:
@@ -147,7 +146,9 @@ class Client:
             # A lone surrogate, which Python's strings can hold, becomes a question mark
             whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + batch_size]]
             sent = [beginning(text, self._max_text_bytes) for text in whole]
-            answered = read(self.predict(signature, {"text": sent}), len(sent))
+            outputs = self.predict(signature, {"text": sent})
+            with answers.expected(f"The answer of the signature {signature}"):
+                answered = answers.checked(read(outputs, len(sent)))
             for text, part, record in zip(whole, sent, answered, strict=True):
                 records.append(record if part == text else record._replace(truncated=True))
         return records

@@ -159,6 +159,31 @@ def test_an_unexpected_answer_is_an_error_of_one_line(response, message):
     assert len(str(caught.value)) <= 2000
 
 
+SERVED = {"translation": ["one"], "score": [-1.0], "truncated": [False]}
+ALIGNED = {**SERVED, "source_tokens": [["a"]], "target_tokens": [["b"]], "alignment": [[[1.0]]]}
+ALIGNED |= {"source_lengths": [1], "target_lengths": [1]}
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda client: client.translate(["uno"]), {"outputs": {**SERVED, "translation": [5]}}),
+        (lambda client: client.translate(["uno"]), {"outputs": {**SERVED, "score": [None]}}),
+        (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "source_tokens": [[3]]}}),
+        (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "alignment": [5]}}),
+        (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "target_lengths": ["x"]}}),
+        (Client.status, {"model_version_status": 5}),
+        (Client.status, {"model_version_status": [{"version": "1"}]}),
+        (Client.status, {"model_version_status": [{"version": "1", "state": "ODD", "status": {}}]}),
+        (Client.status, {}),
+    ],
+)
+def test_an_answer_of_another_form_is_an_error_of_the_client(ask, answer):
+    response = httpx.Response(200, json=answer)
+    with against(lambda request: response) as client, pytest.raises(ClientError, match="another form than expected"):
+        ask(client)
+
+
 def test_no_more_of_an_answer_is_read_than_the_limit():
     pieces = iter([b" " * 2**20] * 99)
     client = against(lambda request: httpx.Response(200, content=pieces))
