@@ -46,7 +46,7 @@ def nearest_multiple(size: float, of: int) -> int:
 REMOVED: dict[str, dict[str, object]] = {
     "EncoderConfig": {"merge": "concatenate", "residual": False},
     "DecoderConfig": {"residual": False},
-    "TrainConfig": {"plateau_factor": 0.5, "weight_decay": 0.01},
+    "TrainConfig": {"plateau_factor": 0.5, "segmentation_alpha": None, "segmentations": 16, "weight_decay": 0.01},
     "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
     "Progress": {"reductions": 0},
     "Encoder": {"merge": "concatenate", "residual": False},
@@ -70,8 +70,8 @@ def without_removed(kind: type, fields: dict[str, Any], where: str = "") -> dict
     for name, value in fields.items():
         if name in removed and value != removed[name]:
             raise ValueError(
-                f"{where}{name}: there is no such field any more. Only its former default, {removed[name]!r}, is "
-                f"accepted. Received: {value!r}. Remove the field, or use the version of nmt_keras that wrote it."
+                f"{where}{name}: there is no such field any more. Expected its former default, {removed[name]!r}, "
+                f"received {value!r}. Remove the field, or use the version of nmt_keras that wrote it."
             )
     return {name: value for name, value in fields.items() if name not in removed}
 
