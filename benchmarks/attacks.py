@@ -9,6 +9,7 @@ these requirements is violated:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
 - after the attacks, the server is alive;
+- its memory never exceeded ``--memory``, the limit of ``serve/deploy/systemd``;
 - its memory has grown by at most 5 % since the end of honest requests of many shapes without attacks;
 - it has no more open descriptors than at that time;
 - its log has no traceback and no line that a client wrote.
@@ -108,14 +109,14 @@ def malformed_request(rng: random.Random, model: str) -> Parts:
             bytes(mutated),
             valid[: rng.randrange(len(valid))],
             b'{"instances": ' + b"[" * depth + b"1" + b"]" * depth + b"}",
-            b'{"instances": [' + b'"",' * rng.choice([257, 10_000, 500_000]) + b'""]}',
+            b'{"instances": [' + b'"",' * rng.choice([257, 10_000, 300_000]) + b'""]}',
         ]
     )
     packed = gzip.compress(valid)
     gzipped = rng.choice([packed[:-9], packed[:4], b"plain", packed + packed, b""])
     names = ["", "%00", "%ff", "%2e%2e%2f", "a" * 60_000, "..", f"{model}/versions/{'9' * 30}", f"{model}/labels/%ff"]
     ends = ["", ":predict", "/metadata", ":classify", "/", "?a=1", "#a", ":Predict", "/versions/1:predict"]
-    odd_path = f"/v1/models/{rng.choice(names)}{rng.choice(ends)}"
+    odd_path = rng.choice([f"/v1/models/{rng.choice(names)}{rng.choice(ends)}", "/" + "a/" * 8000, "/."])
     method = rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "X"])
     start = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
     whole = request(valid, path)
@@ -194,6 +195,11 @@ async def slow_body(target: Target, rng: random.Random) -> str:
     return await send(target, Parts([whole[:-10_000], *[b" "] * 10_000], pause=rng.uniform(0.05, 0.5)))
 
 
+async def unfinished_body(target: Target, rng: random.Random) -> str:
+    """Sends the largest body but its last byte. All such bodies together exceed the server's limit."""
+    return await send(target, Parts([post(target, b" " * Limits.max_body_bytes)[:-1]]))
+
+
 async def tiny_chunks(target: Target, rng: random.Random) -> str:
     """Sends a body in chunks of one byte, at 0.6 MB/s."""
     head = f"POST {predict_path(target.model)} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
@@ -236,17 +242,20 @@ async def header_flood(target: Target, rng: random.Random) -> str:
 
 
 async def bomb(target: Target, rng: random.Random) -> str:
-    """Sends a body that takes much more memory than bytes: gzip, base64, or many empty lists."""
+    """Sends a body that takes much more memory or time than bytes: gzip, base64, many empty lists, or many keys."""
     if rng.random() < 0.3:
         return await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
-    unpacked = base64.b64encode(bytes(11_000_000)).decode()
-    bodies: list[dict[str, Any]] = [{"instances": [{"b64": unpacked}]}, {"inputs": [[]] * 900_000}]
+    bodies: list[dict[str, Any]] = [
+        {"instances": [{"b64": base64.b64encode(bytes(700_000)).decode()}]},
+        {"inputs": [[]] * 300_000},
+        {"inputs": dict.fromkeys(map(str, range(90_000)), 1)},
+    ]
     return await send(target, Parts([post(target, json.dumps(rng.choice(bodies), separators=(",", ":")).encode())]))
 
 
 async def huge_names(target: Target, rng: random.Random) -> str:
-    """Sends a name of many megabytes where error messages repeat it, and does not read the answer for seconds."""
-    name = rng.choice("aé\U0001f600") * 3_000_000
+    """Sends a name of up to a megabyte where error messages repeat it, and does not read the answer for seconds."""
+    name = rng.choice("aé\U0001f600") * 250_000
     documents: list[dict[str, Any]] = [
         {"signature_name": name, "instances": ["a"]},
         {"signature_name": [name]},
@@ -266,6 +275,21 @@ async def long_text(target: Target, rng: random.Random) -> str:
     text = unit * (65_536 // len(unit.encode()))
     body = gzip.compress(json.dumps({"instances": [text] * rng.randrange(1, 8)}, ensure_ascii=False).encode())
     return await send(target, Parts([post(target, body, "Content-Encoding: gzip")]), seconds=90.0)
+
+
+async def many_sentences(target: Target, rng: random.Random) -> str:
+    """Sends as many sentences of fifty words as a request may have, or far more in texts, in a body of a kilobyte."""
+    sentence = " ".join(rng.choices(" ".join(SENTENCES).replace(".", "").split(), k=50))
+    document = rng.choice(
+        [
+            {"instances": [sentence] * Limits.max_batch_rows},
+            {"signature_name": "beam", "instances": [sentence] * Limits.max_batch_rows},
+            {"signature_name": "text", "instances": [f"{sentence}.\n" * 32] * (Limits.max_batch_rows // 32)},
+            {"signature_name": "text", "instances": ["No.\n" * 32] * Limits.max_batch_rows},
+        ]
+    )
+    body = gzip.compress(json.dumps(document, ensure_ascii=False).encode())
+    return await send(target, Parts([post(target, body, "Content-Encoding: gzip")]))
 
 
 async def forged_log(target: Target, rng: random.Random) -> str:
@@ -317,6 +341,7 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     malformed: 4,
     slow_headers: 50,
     slow_body: 50,
+    unfinished_body: 140,
     tiny_chunks: 6,
     slow_reader: 10,
     pipelined: 2,
@@ -324,12 +349,17 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     bomb: 2,
     huge_names: 6,
     long_text: 2,
+    many_sentences: 4,
     forged_log: 2,
     idle_sockets: 1,
     idle_clients: 1,
 }
 """Number of attackers of each kind."""
-PAUSES: dict[Callable[[Target, random.Random], Awaitable[str]], float] = {idle_sockets: 15.0, idle_clients: 15.0}
+PAUSES: dict[Callable[[Target, random.Random], Awaitable[str]], float] = {
+    unfinished_body: 15.0,
+    idle_sockets: 15.0,
+    idle_clients: 15.0,
+}
 """Seconds between two rounds of an attack. Default: a random time of up to 0.2."""
 
 
@@ -497,6 +527,8 @@ class Settings:
     """Maximum duration of an honest request in seconds, including retries."""
     timeout_seconds: float = 30.0
     """The server's ``--rest-api-timeout-in-ms``, in seconds."""
+    memory: float = 4000.0
+    """Maximum resident memory in megabytes."""
     tolerance: float = 0.05
     """Allowed relative growth of memory."""
     seed: int = 0
@@ -528,6 +560,7 @@ class Settings:
             rounds = self._attack(target, 60 * self.minutes)
         self._settle(server)
         after = {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
+        peak = server.resident_megabytes("VmHWM")
         log = server.log.read_text()[start_of_log:]
         result = {
             "options": {name: str(value) for name, value in asdict(self).items()},
@@ -536,11 +569,13 @@ class Settings:
             "honest": {client.name: client.summary() for client in clients},
             "before": before,
             "after": after,
+            "peak_megabytes": peak,
             "log_bytes": len(log),
             "load_after": os.getloadavg()[0],
         }
         promises = {
             "the server died": server.is_alive(),
+            f"memory exceeded {self.memory:g} MB": peak <= self.memory,
             "memory grew": after["megabytes"] <= before["megabytes"] * (1 + self.tolerance),
             "descriptors stayed open": after["descriptors"] <= before["descriptors"],
         }
@@ -609,9 +644,9 @@ def shown(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, 
     return (
         clients,
         attacked,
-        f"Memory: {before['megabytes']:.0f} MB before, {after['megabytes']:.0f} MB after ({growth:+.1f} %). Open "
-        f"descriptors: {before['descriptors']} before, {after['descriptors']} after. Load average of the machine "
-        f"after: {result['load_after']:.1f}.",
+        f"Memory: {before['megabytes']:.0f} MB before, {after['megabytes']:.0f} MB after ({growth:+.1f} %), at most "
+        f"{result['peak_megabytes']:.0f} MB. Open descriptors: {before['descriptors']} before, {after['descriptors']} "
+        f"after. Load average of the machine after: {result['load_after']:.1f}.",
     )
 
 

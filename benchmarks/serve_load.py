@@ -58,11 +58,11 @@ class Server(NamedTuple):
     log: Path | None = None
     """File with the process's stderr. ``None`` for a server at a given URL."""
 
-    def resident_megabytes(self) -> float:
-        """Returns the resident memory of the process in megabytes."""
+    def resident_megabytes(self, field: str = "VmRSS") -> float:
+        """Returns the resident memory of the process in megabytes. ``VmHWM`` is its peak so far."""
         assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
     def descriptors(self) -> int:
         """Returns the number of open file descriptors of the process."""

@@ -18,6 +18,13 @@ from .models.status import Code, StatusError
 
 Result = TypeVar("Result")
 
+SMALL_BODY = 4096
+"""Maximum bytes of the body of a small request. By beam search, it takes up to a second, even if its text is many short
+sentences. A compressed body is never small, because its bytes do not bound its text."""
+
+SMALL_HOLDING = 256 * 1024
+"""Maximum bytes of a body or an answer that is accepted however much memory others take."""
+
 
 class Core:
     """The server without a protocol. It runs on one event loop, and graphs run in worker threads.
@@ -32,7 +39,8 @@ class Core:
         self.limits = limits
         self.metrics = Metrics()
         self.turns = anyio.CapacityLimiter(limits.concurrency)
-        self._admitted = 0
+        self.turns_of_large = anyio.CapacityLimiter(max(1, limits.concurrency - 1))
+        self._admitted = {"small": 0, "large": 0}
         self._held_bytes = 0
 
     @contextlib.asynccontextmanager
@@ -65,23 +73,26 @@ class Core:
         finally:
             self.metrics.record_request(ticket.model_name, code, ticket.seconds_taken)
 
-    def _require_place(self) -> None:
-        if self._admitted >= self.limits.concurrency + self.limits.queue:
-            raise StatusError(Code.UNAVAILABLE, f"The queue is full: {self._admitted} requests. Try again later.")
+    def _require_place(self, *, is_small: bool = True) -> None:
+        most, waiting = self.limits.concurrency + self.limits.queue, sum(self._admitted.values())
+        is_full_of_large = self._admitted["large"] >= self.limits.concurrency + self.limits.queue // 2
+        if waiting >= most or (is_full_of_large and not is_small):
+            raise StatusError(Code.UNAVAILABLE, f"The queue is full: {waiting} requests. Try again later.")
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Holds a place in the queue.
+    def place(self, *, is_small: bool = True) -> Iterator[None]:
+        """Holds a place in the queue. Large requests leave half of it to small ones.
 
         Raises:
             StatusError: UNAVAILABLE if the queue is full.
         """
-        self._require_place()
-        self._admitted += 1
+        self._require_place(is_small=is_small)
+        size = "small" if is_small else "large"
+        self._admitted[size] += 1
         try:
             yield
         finally:
-            self._admitted -= 1
+            self._admitted[size] -= 1
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[Holding]:
@@ -92,14 +103,16 @@ class Core:
         finally:
             self._held_bytes -= holding.count
 
-    def hold(self, more: int) -> None:
-        """Adds ``more`` bytes to the total of all requests.
+    def hold(self, more: int, count: int) -> None:
+        """Adds ``more`` bytes of a request, which then holds ``count``, to the total of all requests.
 
         Raises:
-            StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` times (concurrency + queue).
+            StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` times (concurrency + queue), and ``count``
+                exceeds ``SMALL_HOLDING``.
         """
         self._held_bytes += more
-        if self._held_bytes > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):
+        most = self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue)
+        if self._held_bytes > most and count > SMALL_HOLDING:
             reason = "Too many large bodies and answers are in memory at the same time"
             raise StatusError(Code.UNAVAILABLE, f"{reason}. Try again later.")
 
@@ -114,7 +127,7 @@ class Holding:
     def hold(self, count: int) -> None:
         """Sets the number of bytes; see ``Core.hold``."""
         more, self.count = count - self.count, count
-        self._core.hold(more)
+        self._core.hold(more, count)
 
 
 class Ticket:
@@ -137,8 +150,10 @@ class Ticket:
         """Seconds since the request was admitted."""
         return time.monotonic() - self._began
 
-    async def take_turn(self, work: Callable[[], Result]) -> Result:
+    async def take_turn(self, work: Callable[[], Result], *, is_small: bool) -> Result:
         """Runs ``work`` in a worker thread when a turn is free, and returns its result.
+
+        One turn is kept for small requests, so that they do not wait for large ones, unless there is only one.
 
         After the deadline, or if the caller is cancelled because the client has left, a request that waits gives up its
         place in the queue. Work that has begun keeps its place and its turn until it ends, because a thread cannot be
@@ -150,8 +165,9 @@ class Ticket:
         scope = anyio.CancelScope()
 
         async def wait_and_work() -> Result | StatusError:
-            with scope, self._core.place():
-                return await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
+            with scope, self._core.place(is_small=is_small):
+                async with contextlib.nullcontext() if is_small else self._core.turns_of_large:
+                    return await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
             return StatusError(Code.CANCELLED, "Client closed request")
 
         try:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nmt_keras.io.sentences import MAX_SENTENCES, split
+
 from .models.status import invalid
 
 if TYPE_CHECKING:
@@ -16,22 +18,23 @@ if TYPE_CHECKING:
 class Limits:
     """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of these limits."""
 
-    max_body_bytes: int = 16 * 1024 * 1024
+    max_body_bytes: int = 1024 * 1024
     """Maximum bytes of a request's body, as sent and unpacked. Larger bodies get 413. All received bodies and unsent
-    answers together take at most this limit times (concurrency + queue), 2080 MiB by default. Further ones get 503."""
+    answers together take at most this limit times (concurrency + queue), 130 MiB by default. Further ones of more than
+    256 KiB get 503."""
     max_values: int = 2_000_000
     """Maximum number of values in a request or its answer. More get 400. In a JSON request, each comma and each opening
     bracket counts as a value. A value takes up to 200 bytes of memory."""
-    max_batch_rows: int = 256
-    """Maximum number of sentences in a request. More get 400."""
+    max_batch_rows: int = 64
+    """Maximum number of sentences in a request, those of a text included. More get 400."""
     max_text_bytes: int = 65536
     """Maximum UTF-8 bytes of a string. Longer strings get 400."""
     rest_api_timeout_in_ms: int = 30_000
     """Maximum milliseconds from a request's headers to its answer, including the queue. Slower requests get 504."""
     concurrency: int = 2
-    """Number of requests computed at the same time."""
+    """Number of requests computed at the same time. From 2 on, one place is kept for bodies of up to 4 KiB."""
     queue: int = 128
-    """Number of further requests that may wait. More get 503."""
+    """Number of further requests that may wait. More get 503. Half of the places are kept for bodies of up to 4 KiB."""
     connections: int = 512
     """Maximum number of open HTTP connections. A further connection replaces one that waits for its client: one without
     a request or between two requests, else one with an incomplete request. If there is none, the new one gets 503 and
@@ -55,6 +58,17 @@ def require_few_rows(limits: Limits, name: str, rows: int) -> None:
     if rows > limits.max_batch_rows:
         reason = f"{rows} rows, more than {limits.max_batch_rows}"
         raise invalid(f"Input {name} has {reason} (--max-batch-rows). Send fewer rows at a time.")
+
+
+def require_few_sentences(limits: Limits, inputs: Mapping[str, np.ndarray]) -> None:
+    """Raises INVALID_ARGUMENT if texts that a graph splits have too many sentences, of which it may skip the last."""
+    for name, tensor in inputs.items():
+        sentences = 0
+        for text in tensor.flat if tensor.dtype == object else ():
+            sentences += min(len(split(text.decode("utf-8", "replace"))), MAX_SENTENCES)
+            if sentences > limits.max_batch_rows:
+                reason = f"more sentences than {limits.max_batch_rows} (--max-batch-rows)"
+                raise invalid(f"Input {name} has {reason}. Send fewer texts at a time.")
 
 
 def require_few_values(limits: Limits, outputs: Mapping[str, np.ndarray]) -> None:

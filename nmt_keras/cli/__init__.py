@@ -24,7 +24,6 @@ import platform
 import shutil
 import signal
 import sys
-import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -45,7 +44,7 @@ from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.train import Demo, Train, recipe_name
 from nmt_keras.cli.translate import Align, Score, Translate
 from nmt_keras.config import require_choice
-from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.lines import message, print_utf8
 from nmt_keras.io.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
@@ -66,7 +65,6 @@ COMMANDS: dict[str, type[Command]] = {
 }
 
 ABOUT = "Neural machine translation with attention. nmt --version prints the version."
-LONGEST_MESSAGE = 1000  # characters; TensorFlow's messages can be several pages long
 
 
 def any_command() -> Any:
@@ -129,7 +127,7 @@ def require_platform(system: str, processor: str, say: Callable[[str], None]) ->
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command line, by default that of this process. The module's docstring lists the exit codes."""
-    print_utf8()
+    print_utf8(colors=True)
     if arguments is None:
         for each in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(each) != signal.SIG_IGN:  # as under nohup
@@ -191,6 +189,5 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
 
 def _fail(code: int, error: Exception, arguments: Sequence[str] = ()) -> NoReturn:
     """Prints an error in one line and exits."""
-    message = with_options(textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ..."), arguments)
-    print(f"nmt: {message}", file=sys.stderr)
+    print(f"nmt: {with_options(message(error), arguments)}", file=sys.stderr)
     raise SystemExit(code) from error

@@ -27,6 +27,7 @@ from nmt_keras.io.lines import (
     tell_lines,
     text_blocks,
 )
+from nmt_keras.io.sentences import TranslatedText
 
 if TYPE_CHECKING:
     from nmt_keras.translation.records import AlignedPair, Translation
@@ -82,8 +83,6 @@ class Translate(SearchCommand):
 
     def _print(self, lines: Sequence[str], translator: Translator) -> list[bool]:
         """Prints the translations of lines. Returns for each line whether a part of it was cut."""
-        from nmt_keras.translation.records import TranslatedText
-
         if self.split:
             found = translator.translate_texts(lines)
         else:

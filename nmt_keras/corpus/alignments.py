@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LINK = re.compile(r"(\d+)([-p])(\d+)")
+LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")
 SPACE = "▁"  # stands for a space in SentencePiece tokens
 
 Link = tuple[int, int]

@@ -10,11 +10,13 @@ from nmt_keras.corpus.reading import Pair
 from nmt_keras.languages import without_accents
 
 _WORD = re.compile(r"\w+")
-_END = re.compile(r'[.!?…。！？।؟]+(?=["”»)]*\s*$)')
+_MARK = ".!?…。！？।؟"
+_END = re.compile(rf'(?<![{_MARK}])[{_MARK}]++(?=["”»)]*+\s*+$)')
 _INVERTED = re.compile("[¿¡]")
 _QUOTED = re.compile('"([^"]*)"')
-# not inside words and numbers
-_OUTER_MARKS = re.compile(r'(?:(?<=\s)|^)[¿¡"“«(]+|[.,;:!?…"”»)。，、！？।؟،]+(?=\s|$)')
+_CLOSING = '.,;:!?…"”»)。，、！？।؟،'
+# the group is marks inside words and numbers, which stay
+_OUTER_MARKS = re.compile(rf'(?:(?<=\s)|^)[¿¡"“«(]++|[{_CLOSING}]++(?=\s|$)|([{_CLOSING}]++)')
 
 
 class Augmentation:
@@ -47,7 +49,7 @@ class Augmentation:
         source, target = pair = _composed(pair)
         if open_end:
             source, target = map(_without_end, pair)
-            source = _OUTER_MARKS.sub("", source) if bare else source
+            source = _OUTER_MARKS.sub(r"\1", source) if bare else source
         source = _INVERTED.sub("", source) if upright else source
         source = without_accents(source) if plain else source
         source = _QUOTED.sub(r"“\1”", source).replace("'", "’") if typographic else source

@@ -21,6 +21,10 @@ from nmt_keras.languages import is_language
 OPTIONS = "source_column (--source-column)", "target_column (--target-column)"
 SAMPLE_ROWS = 100
 """Number of rows at the beginning of a table that determine its columns."""
+SAMPLE_CHARACTERS = 2000
+"""Number of characters at the beginning of a cell that determine its column."""
+MAX_COLUMNS = 1000
+"""Number of columns of a table that are read. The others are ignored."""
 
 ROLES = frozenset(
     re.findall(
@@ -89,7 +93,7 @@ LANGUAGES = {
 """Languages by names and codes. Codes that are common words, such as he and is, are missing."""
 
 CODE = re.compile(r"(?P<language>[a-z]{2}|[a-z]{3})(?:[-_][a-z]{2,4})?")
-ID = re.compile(r"\S*\d\S*|[\W\d_]*")
+ID = re.compile(r"[^\s\d]*+\d\S*+|[\W\d_]*+")
 """A cell with a digit and without spaces, or a cell without letters."""
 TERM = re.compile(r"[!-~]*[A-Za-z0-9_]")
 """A cell without spaces and without a mark at the end, such as train or news.txt."""
@@ -127,8 +131,9 @@ class Columns:
 
     def __post_init__(self) -> None:
         given = self.source_column, self.target_column
+        expected = f"a column from 0 to {MAX_COLUMNS - 1}"
         for name, column in zip(OPTIONS, given, strict=True):
-            require(not isinstance(column, int) or column >= 0, name, "a column counted from 0", column)
+            require(not isinstance(column, int) or 0 <= column < MAX_COLUMNS, name, expected, column)
         first, second = (default if column is None else column for column, default in zip(given, (0, 1), strict=True))
         require(first != second, OPTIONS[1], f"another column than {OPTIONS[0]}", second)
 
@@ -183,7 +188,7 @@ class Columns:
         """
         given: list[int | str | None] = [self.source_column, self.target_column]
         title_lines = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title, or blank lines
-        rows = rows[title_lines:]
+        rows = [[cell[:SAMPLE_CHARACTERS] for cell in row] for row in rows[title_lines:]]
         body = rows if keys or len(rows) == 1 else rows[1:]
         names = [_name(cell) for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):
@@ -194,7 +199,7 @@ class Columns:
         texts = _text_columns(body)
         skipped: list[int] = []
         if not self.names_columns:
-            given = [*texts[:2]]
+            given = [*texts]
             skipped = [at for at in range(texts[1]) if at not in texts]
         free = [at for at in texts if at not in given]
         indices = [(at if at in free else free[0]) if column is None else column for at, column in enumerate(given)]
@@ -212,7 +217,7 @@ class Columns:
 
 
 def _name(cell: str) -> str:
-    return unicodedata.normalize("NFC", cell.strip(' "#')).casefold()
+    return unicodedata.normalize("NFC", cell[:SAMPLE_CHARACTERS].strip(' "#')).casefold()
 
 
 def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> bool:
@@ -239,19 +244,22 @@ def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> boo
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Returns the columns of sentences, at least two. In one or two rows, only ids and numbers are recognised."""
+    """Returns the first two columns of sentences. In one or two rows, only ids and numbers are recognised."""
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
     spaced = [sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", cell)) for cell in cells) > len(cells) for cells in columns]
+    has_sentences = sum(spaced) > 1
     texts: list[int] = []
     for at, cells in enumerate(columns):
         stripped = [cell.strip() for cell in cells]
         copies = any(2 * sum(map(_alike, cells, columns[other])) > len(cells) for other in texts)
-        has_terms = sum(spaced) > 1 and all(map(TERM.fullmatch, stripped))
+        has_terms = has_sentences and all(map(TERM.fullmatch, stripped))
         is_label = len(cells) > 2 and (len({*cells}) == 1 or copies or has_terms)
         if not is_label and not all(map(ID.fullmatch, stripped)):
             texts.append(at)
-    return texts if len(texts) > 1 else [0, 1]
+            if len(texts) == 2:
+                return texts
+    return [0, 1]
 
 
 def _cell(rows: Sequence[Sequence[str]], at: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from nmt_keras.io.files import make_folder, replacing
-from nmt_keras.io.lines import open_text
+from nmt_keras.io.lines import open_text, read_within
 
 if TYPE_CHECKING:
     import httpx
@@ -21,6 +21,7 @@ SPANISH_ENGLISH_URL = "https://storage.googleapis.com/download.tensorflow.org/da
 # of spa-eng/spa.txt as of 2018-05-13; the bytes of the zip may change
 SPANISH_ENGLISH_BYTES = 8_042_772
 SPANISH_ENGLISH_SHA256 = "6ec60e212f812ee3430f7568ea6f33b6fb080e32193c5952e8da0ee8ba45574c"
+MOST_BYTES = 1 << 30  # of a zip, which is read into memory
 
 
 class CorpusUnavailable(OSError):
@@ -90,11 +91,12 @@ def _download(url: str, answer_within: float) -> bytes:
 
     try:
         # half the time for each address of a host, so that IPv4 is still tried if IPv6 fails
-        client = httpx.Client(timeout=httpx.Timeout(10.0, connect=answer_within / 2), follow_redirects=True)
+        timeout = httpx.Timeout(10.0, connect=answer_within / 2)
+        client = httpx.Client(timeout=timeout, follow_redirects=True, headers={"Accept-Encoding": "identity"})
         answer = _ask(client, url)
         try:
             response = answer.result(answer_within)
-            content = response.raise_for_status().read()
+            content = read_within(response.raise_for_status().iter_raw(), MOST_BYTES)
         finally:
             answer.add_done_callback(lambda _: client.close())  # at once, or when the abandoned thread ends
         if not zipfile.is_zipfile(io.BytesIO(content)):

@@ -12,7 +12,9 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
-from nmt_keras.io.lines import read_lines
+from nmt_keras.io.lines import MAX_FILE_BYTES, read_lines
+
+MAX_ALIGNMENT_BYTES = 4096  # of the alignment of a pair, on average: about 700 links
 
 
 def load_corpus(
@@ -142,10 +144,15 @@ def _alignments(path: str, expected: int) -> list[str]:
     Raises:
         FileNotFoundError, ValueError: the file cannot be read, or has fewer or more lines than the corpus.
     """
-    lines = read_lines(path)
-    if len(lines) < expected or any(line.strip() for line in lines[expected:]):
+    lines, last = [], 0
+    for number, line in enumerate(read_lines(path, MAX_FILE_BYTES + expected * MAX_ALIGNMENT_BYTES), start=1):
+        if number <= expected:
+            lines.append(line)
+        if number <= expected or line.strip():
+            last = number
+    if last != expected:
         raise ValueError(
             f"--alignments: expected a line for each of the {expected:,} lines of the corpus, received "
-            f"{len(lines):,} in {path}."
+            f"{last:,} in {path}."
         )
     return lines

@@ -19,13 +19,13 @@ from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, TypeGuard
 
 from nmt_keras.config import require
-from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
+from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
 from nmt_keras.io.lines import INVISIBLE, byte_blocks, open_text
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
 
 
@@ -181,7 +181,7 @@ def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -
 
 
 def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
-    """Yields the number of each line of a table, and its columns or its fault.
+    """Yields the number of each line of a table, and its columns, at most ``MAX_COLUMNS``, or its fault.
 
     Args:
         stream: The opened table.
@@ -190,12 +190,12 @@ def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> 
     """
     lines = ((number, line) for number, (line,) in _rows([path], stream))
     form = table_format(path, stream)
-    if form == "csv":
-        yield from _csv_rows(lines)
-        return
-    if form == "json":
-        yield from _json_rows(lines, keys)
-        return
+    found = _csv_rows(lines) if form == "csv" else _json_rows(lines, keys) if form == "json" else _tab_rows(lines)
+    for number, row in found:
+        yield number, row if isinstance(row, Fault) else row[:MAX_COLUMNS]
+
+
+def _tab_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:
     for number, line in lines:
         text = _decode(line)
         yield number, text if isinstance(text, Fault) else tab_columns(text)
@@ -223,16 +223,17 @@ def _json_rows(lines: Iterator[tuple[int, bytes]], keys: list[str]) -> Iterator[
     """Yields the rows of JSON lines. ``keys`` receives the keys of the first objects, which name the columns."""
     values = ((number, _json_value(line)) for number, line in lines)
     first = list(islice(values, SAMPLE_ROWS))
-    keys.extend(dict.fromkeys(chain.from_iterable(value for _, value in first if isinstance(value, dict))))
+    named = dict.fromkeys(chain.from_iterable(value for _, value in first if isinstance(value, dict)))
+    keys.extend(islice(named, MAX_COLUMNS))
     for number, value in chain(first, values):
         if isinstance(value, Fault):
             yield number, value
         else:
-            row = [value.get(key) for key in keys] if isinstance(value, dict) else value
-            yield number, _cells([str(cell) if isinstance(cell, str | int | float) else "" for cell in row])
+            yield number, _cells([value.get(key, "") for key in keys] if isinstance(value, dict) else value)
 
 
-def _json_value(line: bytes) -> dict[str, object] | list[object] | Fault:
+def _json_value(line: bytes) -> dict[str, str] | list[str] | Fault:
+    """Returns the cells of a JSON object or list, at most ``MAX_COLUMNS``. Objects and lists in it are empty cells."""
     text = _decode(line)
     if isinstance(text, Fault):
         return text
@@ -244,8 +245,14 @@ def _json_value(line: bytes) -> dict[str, object] | list[object] | Fault:
         return Fault.NOT_JSON
     if isinstance(found, dict) and isinstance(found.get("translation"), dict):  # as in data sets of Hugging Face
         found = found["translation"]
+    if isinstance(found, dict):
+        return {key: _json_cell(value) for key, value in islice(found.items(), MAX_COLUMNS)}
     is_flat_list = isinstance(found, list) and not any(isinstance(value, dict | list) for value in found)
-    return found if isinstance(found, dict) or is_flat_list else Fault.NOT_JSON
+    return list(map(_json_cell, found[:MAX_COLUMNS])) if is_flat_list else Fault.NOT_JSON
+
+
+def _json_cell(value: object) -> str:
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:

@@ -11,7 +11,8 @@ break is a space. The model can omit a part of several sentences that it reads a
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES
+from nmt_keras.io.sentences import MAX_SENTENCES
+from nmt_keras.translation.records import MAX_BYTES
 
 
 class Output(NamedTuple):

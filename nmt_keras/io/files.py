@@ -32,6 +32,9 @@ PARTIAL = ".partial"
 ABANDONED_AFTER = 3600.0
 """Seconds without a change after which a partial file or folder is considered abandoned by a killed process."""
 
+MAX_LEVELS = 32
+"""Number of levels of lists and mappings in JSON and YAML files."""
+
 SYSTEM_REASONS = frozenset(map(os.strerror, errno.errorcode))
 """Messages of the operating system's errors."""
 
@@ -157,11 +160,20 @@ def read_json(path: Path) -> dict[str, Any]:
     """Returns the JSON object in a file. If there is none, raises ValueError with the name of the file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # not JSON, or not UTF-8
+        require_shallow(found)
+    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
         raise ValueError(f"{path}: expected a JSON object; {error}. Restore the file from a copy.") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path}: expected a JSON object, received {found!r:.40}. Restore the file from a copy.")
     return found
+
+
+def require_shallow(value: Any, levels: int = MAX_LEVELS) -> None:
+    """Raises ValueError if lists and mappings are nested more than ``levels`` deep. Recursive functions would fail."""
+    if levels < 0:
+        raise ValueError(f"received more than {MAX_LEVELS} nested levels")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        require_shallow(each, levels - 1)
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:
@@ -176,7 +188,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:
         try:
             row = json.loads(line)
             rows.append({**row, "step": int(row["step"])})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             damaged.append(number)
     if damaged:
         warnings.warn(

@@ -11,9 +11,12 @@
     open_text       a file, a pipe or standard input as a stream of bytes
     byte_blocks     lines of a stream as they arrive
     text_blocks     the same, decoded, for input to be translated
-    read_lines      all lines of a file that must be valid
+    read_lines      lines of a file that must be valid and not too large
     require_files   refuses pipes, for commands that read a file several times
     one_line        text without line ends, for output
+    print_utf8      makes the output UTF-8, without control characters on a terminal
+    message         an error as one visible line
+    read_within     a body of limited size
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shlex
 import sys
 import zipfile
@@ -39,6 +43,8 @@ from typing import Any
 STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
 LONGEST_LINE = 1 << 20  # bytes; longer lines to be translated are cut to this length, which bounds memory
+MAX_FILE_BYTES = 1 << 24  # bytes of text in a file that is kept in memory: 50,000 pairs with gold links, for example
+LONGEST_MESSAGE = 2000  # characters; an error of a server or of TensorFlow can be a megabyte
 LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 INVISIBLE = (
     r"[\x00-\x08\x0E-\x1F\x7F-\x84\x86-\x9F\xAD"
@@ -131,11 +137,13 @@ class _Streams(io.RawIOBase):
         return len(found)
 
 
+_lzma = partial(lzma.LZMADecompressor, memlimit=1 << 28)  # xz -9 needs 65 MiB; an archive may ask for 4 GiB
+
 UNPACK: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": partial(_Streams, bz2.BZ2Decompressor),
-    b"\xfd7zXZ\0": partial(_Streams, lzma.LZMADecompressor),
-    b"]\0\0": partial(_Streams, lzma.LZMADecompressor),
+    b"\xfd7zXZ\0": partial(_Streams, _lzma),
+    b"]\0\0": partial(_Streams, _lzma),
 }
 """Functions that open archives, by their first bytes."""
 
@@ -330,24 +338,38 @@ def _decoded(blocks: Iterable[list[bytes]], name: str, report: Callable[[str], N
     tell_lines(report, "U+FFFD replaces invalid UTF-8 or NUL", replaced, name)
 
 
-def read_lines(path: Place) -> list[str]:
-    """Returns the lines of a file.
+def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:
+    """Yields the lines of a file.
+
+    Args:
+        path: The file.
+        max_bytes: Number of bytes that the file may have after unpacking. It bounds the memory of a caller that keeps
+            the lines.
 
     Raises:
-        FileNotFoundError, ValueError: as in ``open_text`` and ``byte_blocks``, or a line is not valid UTF-8.
+        FileNotFoundError, ValueError: as in ``open_text`` and ``byte_blocks``; a line is not valid UTF-8 or has more
+            than ``LONGEST_LINE`` bytes; or the file is larger than ``max_bytes``.
     """
-    found = []
+    size = 0
     with open_text(path) as stream:
-        for number, line in enumerate(chain.from_iterable(byte_blocks(stream, path)), start=1):
+        for number, line in enumerate(chain.from_iterable(byte_blocks(stream, path, LONGEST_LINE + 1)), start=1):
+            size += len(line) + 1
+            if size > max_bytes or len(line) > LONGEST_LINE:
+                whole = size > max_bytes
+                limit = f"{'a file' if whole else 'lines'} of at most {max_bytes if whole else LONGEST_LINE:,}"
+                raise ValueError(
+                    f"{path}:{number}: expected {limit} bytes of text, received more. Check that this is the right "
+                    "file, or divide it."
+                )
             try:
-                found.append(line.decode())
+                text = line.decode()
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
                     f"{error.start + 1}. Convert the file from its encoding, for example: iconv -f WINDOWS-1252 "
                     f"-t UTF-8 {path} > NEW"
                 ) from error
-    return found
+            yield text
 
 
 def require_files(paths: Iterable[Place]) -> None:
@@ -365,10 +387,62 @@ def one_line(text: str) -> str:
     return text.translate(LINE_ENDS)
 
 
-def print_utf8() -> None:
-    """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text."""
+def visible(text: str) -> str:
+    r"""Returns the text with ``\x1b`` in place of ESC, and so on for every control character a terminal would obey.
+
+    Line feeds and tabs remain, and a carriage return at the start, with which a progress bar begins.
+    """
+    return re.sub(r"(?!\A)\r|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def message(text: object) -> str:
+    """Returns the text of an error as one visible line of at most ``LONGEST_MESSAGE`` characters."""
+    line = visible(" ".join(str(text).split()))
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 4]} ..."
+
+
+def read_within(chunks: Iterable[bytes], most: int) -> bytes:
+    """Returns the body of an answer, which arrives in chunks. Raises ValueError if it has more than ``most`` bytes."""
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > most:
+            raise ValueError(f"the answer has more than {most >> 20} MiB")
+    return bytes(body)
+
+
+class _VisibleEncoder(codecs.IncrementalEncoder):
+    def encode(self, text: str, final: bool = False) -> bytes:
+        return visible(text).encode("utf-8", self.errors)
+
+
+UTF8 = codecs.lookup("utf-8")
+VISIBLE = codecs.CodecInfo(
+    name="utf-8-visible",
+    encode=lambda text, errors="strict": (visible(text).encode("utf-8", errors), len(text)),
+    decode=UTF8.decode,
+    incrementalencoder=_VisibleEncoder,
+    incrementaldecoder=UTF8.incrementaldecoder,
+)
+"""UTF-8 of ``visible`` text: an encoding, so that it holds for all that Python writes to a stream, also tracebacks."""
+codecs.register(lambda name: VISIBLE if name == "utf_8_visible" else None)
+
+
+def print_utf8(*, colors: bool = False) -> None:
+    """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text.
+
+    Control characters are made visible on standard error, and on standard output if it is a terminal: text of a server,
+    a corpus or a model could write the clipboard or change what the screen shows. Files and pipes get the exact text.
+
+    Args:
+        colors: If ``True``, control characters remain, for a help text in colors.
+    """
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    os.environ["PYTHON_COLORS"] = "0"  # for tracebacks, from Python 3.13 on
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
+            if colors or (stream is sys.stdout and not stream.isatty()):
+                stream.reconfigure(encoding="utf-8", errors=errors)
+            else:
+                stream.reconfigure(encoding=VISIBLE.name, errors="backslashreplace")

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from nmt_keras.io.lines import INVISIBLE
 
@@ -27,6 +27,9 @@ Answer = TypeVar("Answer")
 
 WIDE = "。！？｡"
 """Marks after which no space separates sentences."""
+
+MAX_SENTENCES = 32
+"""Maximum number of sentences that the signature ``text`` of an export translates in a string."""
 
 BORDER = "\x03"
 """Separates sentences and gaps after all ``RULES``."""
@@ -84,6 +87,21 @@ class Piece(NamedTuple):
     """Original white space and pictures. Empty where nothing separates the sentences, and at the end of most texts."""
 
 
+class TranslatedText(NamedTuple, Generic[Answer]):
+    """The translation of a text of any number of sentences."""
+
+    text: str
+    """Translations of the sentences, with the white space of the source between them."""
+    sentences: list[tuple[str, Answer]]
+    """Source sentences with their translations."""
+
+    @property
+    def truncated(self) -> bool:
+        """``True`` if a sentence was truncated."""
+        answers: list[Any] = [answer for _, answer in self.sentences]
+        return any(answer.truncated for answer in answers)
+
+
 def split(text: str) -> list[Piece]:
     """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again, without ``INVISIBLE``."""
     for pattern, replacement in RULES:
@@ -116,21 +134,18 @@ def rejoin(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
 
 def translate_texts(
     texts: Iterable[str], translate: Callable[[list[str]], Sequence[Answer]], written: Callable[[Answer], str]
-) -> list[tuple[str, list[tuple[str, Answer]]]]:
+) -> list[TranslatedText[Answer]]:
     """Splits texts, translates all their sentences together, and joins the translations of each text.
 
     Args:
         texts: Texts of any length.
         translate: Returns an answer for each sentence.
         written: Returns the translation in an answer.
-
-    Returns:
-        For each text, its translation, and its sentences with their answers.
     """
     split_texts = [split(text) for text in texts]
     answers = iter(translate([piece.sentence for pieces in split_texts for piece in pieces if piece.sentence]))
     found = []
     for pieces in split_texts:
         answered = [(piece.sentence, next(answers)) for piece in pieces if piece.sentence]
-        found.append((rejoin(pieces, [written(answer) for _, answer in answered]), answered))
+        found.append(TranslatedText(rejoin(pieces, [written(answer) for _, answer in answered]), answered))
     return found

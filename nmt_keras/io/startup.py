@@ -38,7 +38,8 @@ def native_messages_hidden() -> Iterator[None]:
     with _HIDING, _nameless_file() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
         ours = sys.stderr
         os.dup2(hidden.fileno(), 2)
-        if ours is sys.__stderr__:
+        if ours is sys.__stderr__ and ours is not None:
+            shown.reconfigure(encoding=ours.encoding, errors=ours.errors)
             sys.stderr = shown
         try:
             yield

@@ -15,6 +15,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from nmt_keras.io.lines import print_utf8
+
 Options = TypeVar("Options")
 USAGE_ERROR = 2
 HELP = frozenset(("-h", "--help", "--help-all"))
@@ -78,6 +80,8 @@ def _dataclasses_in(hint: Any) -> Iterator[type[Any]]:
 def one_line_errors(program: str) -> Iterator[None]:
     """Turns the box that tyro draws around an error into a ValueError of one line that refers to --help of ``program``.
 
+    Then prints as ``print_utf8`` does.
+
     Raises:
         SystemExit: After --help.
         ValueError: The command line is wrong.
@@ -91,6 +95,8 @@ def one_line_errors(program: str) -> Iterator[None]:
         if not stop.code:
             raise
         raise ValueError(_one_line(said.getvalue(), program)) from None
+    finally:
+        print_utf8()
 
 
 def _one_line(box: str, program: str) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import tyro
 
+from nmt_keras.io.lines import print_utf8
+
 
 @dataclass(frozen=True)
 class Options:
@@ -30,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options, for_beam = tyro.cli(
         Options, prog="python -m nmt_keras.pipelines", args=arguments, return_unknown_args=True
     )
+    print_utf8()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         from nmt_keras.pipelines.translation import translate_files

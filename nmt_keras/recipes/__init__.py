@@ -4,11 +4,12 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from nmt_keras.config import Recipe, require, require_choice
+from nmt_keras.io.files import require_shallow
 from nmt_keras.io.lines import read_lines
 from nmt_keras.recipes.lecture import (
     LECTURE_BIDIRECTIONAL,
@@ -117,24 +118,28 @@ def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
             yield f"--{name}" if is_flag else f"--{name} {value}"
 
 
+MAX_BYTES = 1 << 16  # of a recipe file, whose parser takes up to a minute for each MiB
+
 _SCALARS = {
     "bool": "true|false|True|False",
     "null": "null|~|",
     "int": r"[-+]?(?:0|[1-9]\d*)",
-    "float": r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?",
+    "float": r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?",
 }
 """Patterns of the scalars in YAML that are not text."""
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    _require_distinct([name for name, _ in members])
+    _require_distinct(name for name, _ in members)
     return dict(members)
 
 
-def _require_distinct(fields: Sequence[str]) -> None:
+def _require_distinct(fields: Iterable[str]) -> None:
+    seen: set[str] = set()
     for field in fields:
-        if fields.count(field) > 1:
+        if field in seen:
             raise ValueError(f"received several values of {field}")
+        seen.add(field)
 
 
 def _read(path: Path) -> Recipe:
@@ -142,22 +147,34 @@ def _read(path: Path) -> Recipe:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Reads scalars as JSON does: 1e-3 is a number, but 010, 1:30, no and 2026-01-01 are text."""
+        """Reads what JSON can express: no tags, and no aliases, which can unfold a short file to any size.
+
+        1e-3 is a number, but 010, 1:30, no and 2026-01-01 are text.
+        """
 
         yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event = self.peek_event()
+            if event.anchor or event.tag:  # an alias has an anchor, too
+                raise ValueError(
+                    f"line {event.start_mark.line + 1} has an anchor, alias or tag. Write the value itself"
+                )
+            return super().compose_node(parent, index)
+
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            _require_distinct([key.value for key, _ in node.value])
+            _require_distinct(key.value for key, _ in node.value if isinstance(key.value, str))
             return super().construct_mapping(node, deep)
 
     for kind, pattern in _SCALARS.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), None)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME prints a recipe.")
+    text = "\n".join(read_lines(path, MAX_BYTES))
     try:
-        text = "\n".join(read_lines(path))
         fields = json.loads(text, object_pairs_hook=_object) if path.suffix == ".json" else yaml.load(text, Loader)
-    except (ValueError, yaml.YAMLError) as error:
+        require_shallow(fields)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: expected a recipe as YAML or JSON; {error}.") from error
     if isinstance(fields, dict):
         for field in ("format", "nmt_keras"):  # only in a run's recipe.json

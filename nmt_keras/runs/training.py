@@ -134,7 +134,7 @@ def _create(folder: Path, data: TrainingData, init_from: str | None, origin: Cor
 
     An existing run gets the present corpus options: its files may have moved.
 
-    With ``init_from``, the tokenizers and the initial weights are copied from that run.
+    With ``init_from``, only the tokenizers and the initial weights are copied from that run.
 
     Raises:
         ValueError: the run exists and was trained on another corpus.
@@ -149,7 +149,7 @@ def _create(folder: Path, data: TrainingData, init_from: str | None, origin: Cor
         else:
             copy_best(Path(init_from) / CHECKPOINTS, folder / INITIAL / "best")
             for side in ("source", "target"):
-                shutil.copytree(Path(init_from) / side, folder / side, dirs_exist_ok=True)
+                load_tokenizer(Path(init_from) / side).save(folder / side)
             sync_folder(folder)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if origin is not None:

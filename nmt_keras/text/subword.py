@@ -24,7 +24,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
-from nmt_keras.io.files import write_whole
+from nmt_keras.io.files import read_json, write_whole
 from nmt_keras.text.normalisation import Normalised, normalise_lines, well_formed
 from nmt_keras.text.placeholders import SIGNS, KnownWords, known_words
 from nmt_keras.text.tokens import (
@@ -134,7 +134,7 @@ class SubwordTokenizer(Tokenizer):
         config, files = read_files(folder, ("subword", "character"), MODEL_FILE)
         known = None
         if KNOWN_WORDS_FILE in files:
-            fields = json.loads(files[KNOWN_WORDS_FILE])
+            fields = read_json(Path(folder) / KNOWN_WORDS_FILE)
             known = KnownWords(tuple(fields["words"]), fields["capitals_mark_names"])
         return cls(files[MODEL_FILE], config, known)
 

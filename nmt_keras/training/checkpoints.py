@@ -240,12 +240,17 @@ def copy_best(folder: Path, to: Path) -> None:
 
     Raises:
         FileNotFoundError: There is no checkpoint.
-        ValueError: The checkpoint is damaged.
+        ValueError: The checkpoint is damaged, or a file is a link out of ``folder``.
     """
 
     def copy(path: Path) -> None:
         shutil.rmtree(to, ignore_errors=True)  # left by a killed process
-        shutil.copytree(path, to / path.name)
+        make_folder(to / path.name)
+        for file in path.glob(f"{STATE}.*"):
+            target = file.resolve()
+            is_inside = target.is_relative_to(folder.resolve())
+            require(is_inside, str(file), "a file of the run", f"a link to {target}", "Replace the link by the file.")
+            shutil.copy(file, to / path.name)
         require(is_whole(to / path.name), str(path), "an intact checkpoint", "a damaged one")
 
     _read_best(folder, copy)

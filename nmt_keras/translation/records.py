@@ -8,9 +8,6 @@ import tensorflow as tf
 MAX_BYTES = 65_536
 """Maximum number of bytes of a text in ``DecodedText``, the limit of the embedded server."""
 
-MAX_SENTENCES = 32
-"""Maximum number of sentences of a text in ``DecodedText``."""
-
 
 class Checkpoint(NamedTuple):
     """Identity of the checkpoint that the weights of a translator were read from."""
@@ -30,18 +27,6 @@ class Translation(NamedTuple):
     alignment: np.ndarray  # [T, S] float32 attention weights; each row sums to 1
     source_tokens: list[str]  # S source tokens as the user wrote them; the last is "" (END)
     truncated: bool  # True if the source exceeded the length limit; the rest is not translated
-
-
-class TranslatedText(NamedTuple):
-    """The translation of a text of any number of sentences."""
-
-    text: str  # translations of the sentences, with the white space of the source between them
-    sentences: list[tuple[str, Translation]]  # source sentences with their translations
-
-    @property
-    def truncated(self) -> bool:
-        """``True`` if a sentence was truncated."""
-        return any(translation.truncated for _, translation in self.sentences)
 
 
 class TranslationScore(NamedTuple):

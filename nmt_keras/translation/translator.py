@@ -9,14 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
-from nmt_keras.io.sentences import translate_texts
+from nmt_keras.io.sentences import TranslatedText, translate_texts
 from nmt_keras.translation.records import (
     Aligned,
     AlignedPair,
     Decoded,
     NBest,
     Scored,
-    TranslatedText,
     Translation,
     TranslationScore,
 )
@@ -76,11 +75,10 @@ class Translator(tf.Module, ABC):
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""
         return in_batches(lambda text: translations(self.decode(text)), {"sentences": sentences}, batch_size)
 
-    def translate_texts(self, texts: Sequence[str], batch_size: int = 64) -> list[TranslatedText]:
+    def translate_texts(self, texts: Sequence[str], batch_size: int = 64) -> list[TranslatedText[Translation]]:
         """Splits texts into sentences, and returns the translation of each text with the white space of the source."""
         _require_strings("texts", texts)
-        found = translate_texts(texts, lambda sentences: self.translate(sentences, batch_size), lambda each: each.text)
-        return [TranslatedText(*each) for each in found]
+        return translate_texts(texts, lambda sentences: self.translate(sentences, batch_size), lambda each: each.text)
 
     def translate_nbest(self, sentences: Sequence[str], batch_size: int = 64) -> list[list[Translation]]:
         """Returns up to ``SearchConfig.n_best`` translations of each sentence, best first. Their texts are distinct."""

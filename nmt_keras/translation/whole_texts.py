@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from nmt_keras.io.sentences import BORDER, RULES, WIDE
+from nmt_keras.io.sentences import BORDER, MAX_SENTENCES, RULES, WIDE
 from nmt_keras.text.normalisation import cut_bytes
-from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES, Decoded, DecodedText
+from nmt_keras.translation.records import MAX_BYTES, Decoded, DecodedText
 
 SENTENCES_AT_ONCE = 64
 """Number of sentences that are translated together. It bounds the memory of a request, however many texts it has."""

@@ -18,16 +18,17 @@ It works with TensorFlow Serving and the embedded server, over REST. It uses the
 No module imports TensorFlow. Only ``rest`` imports HTTPX, and it is imported when a client is created.
 """
 
+from nmt_keras.io.sentences import TranslatedText
+
+from ..models.status import VersionStatus
 from .answers import (
     Alignment,
     ClientError,
     Hypotheses,
     Hypothesis,
     ModelSpec,
-    TranslatedText,
-    Translation,
+    ScoredTranslation,
     Unavailable,
-    VersionStatus,
 )
 from .retry import Retry
 from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
@@ -43,8 +44,8 @@ __all__ = [
     "Hypothesis",
     "ModelSpec",
     "Retry",
+    "ScoredTranslation",
     "TranslatedText",
-    "Translation",
     "Unavailable",
     "VersionStatus",
 ]

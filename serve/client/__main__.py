@@ -7,16 +7,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import Annotated, Literal
 
 import tyro
 
-from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, print_utf8, sentence_blocks, tell_lines
-from nmt_keras.io.sentences import translate_texts
+from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
+from nmt_keras.io.sentences import TranslatedText, translate_texts
 from nmt_keras.io.usage import read_options
 
-from . import Alignment, ClientError, Translation
+from . import Alignment, Client, ClientError, ScoredTranslation
 from .options import ServerOptions
 
 
@@ -39,25 +38,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = read_options(Options, f"python -m {__package__}", arguments)
     if not options.texts:
         raise SystemExit(f"{__package__}: no text. Pass a text, or - to read standard input.")
-    print_utf8()
     reads_lines = options.texts == (STANDARD_INPUT,)
     cut: list[int] = []
+    before = 0
     try:
-        texts = list(chain.from_iterable(sentence_blocks(options.texts, _say)))
-        translated = translate_texts(texts, partial(_translate, options), lambda answer: answer.translation)
+        with options.server.connect() as client:
+            translate = partial(_translate, client, options.signature)
+            for texts in sentence_blocks(options.texts, _say):
+                translated = translate_texts(texts, translate, lambda answer: answer.translation)
+                for text, found in zip(texts, translated, strict=True):
+                    _print(text, found, options.json, reads_lines)
+                cut += [before + n for n, found in enumerate(translated, start=1) if found.truncated]
+                before += len(texts)
+                sys.stdout.flush()
     except (ClientError, ValueError, OSError) as error:
         raise SystemExit(f"{__package__}: {error}") from error
-    for number, (text, (whole, found)) in enumerate(zip(texts, translated, strict=True), start=1):
-        if options.json:
-            sentences = [{"text": sentence, **answer._asdict()} for sentence, answer in found]
-            row = {"text": text, "translation": whole, "sentences": sentences}
-            print(json.dumps(row, ensure_ascii=False, allow_nan=False))
-        else:
-            print(one_line(whole) if reads_lines else whole)
-            for _, answer in found:
-                if isinstance(answer, Alignment):
-                    print("\n".join(_alignment_lines(answer)))
-        cut += [number] * any(answer.truncated for _, answer in found)
     tell_lines(_say, CUT, cut, STDIN if reads_lines else "the arguments")
 
 
@@ -65,11 +60,20 @@ def _say(message: str) -> None:
     print(f"{__package__}: {message}", file=sys.stderr)
 
 
-def _translate(options: Options, texts: list[str]) -> Sequence[Translation | Alignment]:
-    with options.server.connect() as client:
-        if options.signature == "align":
-            return client.align(texts)
-        return client.translate_with_scores(texts, options.signature)
+def _translate(client: Client, signature: str, texts: list[str]) -> Sequence[ScoredTranslation | Alignment]:
+    return client.align(texts) if signature == "align" else client.translate_with_scores(texts, signature)
+
+
+def _print(text: str, translated: TranslatedText, as_json: bool, as_line: bool) -> None:
+    if as_json:
+        sentences = [{"text": sentence, **answer._asdict()} for sentence, answer in translated.sentences]
+        row = {"text": text, "translation": translated.text, "sentences": sentences}
+        print(json.dumps(row, ensure_ascii=False, allow_nan=False))
+        return
+    print(one_line(translated.text) if as_line else translated.text)
+    for _, answer in translated.sentences:
+        if isinstance(answer, Alignment):
+            print("\n".join(_alignment_lines(answer)))
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from nmt_keras.io.lines import message
+
 Columns = Mapping[str, Any]
 """Outputs by name. Each output is a nested list whose first axis is the sentence."""
 
 
 class ClientError(RuntimeError):
-    """A request failed. The message is one line."""
+    """A request failed. The message is one line, of limited length and without control characters."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(message(reason))
 
 
 class Unavailable(ClientError):
     """The server is overloaded, restarting or unreachable. The same request may succeed later."""
 
-    def __init__(self, message: str, after_seconds: float = 0.0) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, after_seconds: float = 0.0) -> None:
+        super().__init__(reason)
         self.after_seconds = after_seconds
         """Pause in seconds that the server requests. 0 if unspecified."""
 
@@ -30,17 +35,7 @@ class ModelSpec(NamedTuple):
     label: str | None = None
 
 
-class VersionStatus(NamedTuple):
-    """State of a version of the model."""
-
-    version: int
-    state: str
-    """START, LOADING, AVAILABLE, UNLOADING or END."""
-    error_code: str
-    error_message: str
-
-
-class Translation(NamedTuple):
+class ScoredTranslation(NamedTuple):
     """A sentence in the target language."""
 
     translation: str
@@ -48,19 +43,6 @@ class Translation(NamedTuple):
     """Log-probability in nats, normalised by length as the export specifies."""
     truncated: bool
     """If `True`, the source exceeded the model's length limit or the client's ``max_text_bytes`` and was truncated."""
-
-
-class TranslatedText(NamedTuple):
-    """A text of any length, translated sentence by sentence."""
-
-    translation: str
-    """Translations of the sentences with the source's white space between them."""
-    sentences: list[Translation]
-
-    @property
-    def truncated(self) -> bool:
-        """If `True`, at least one of the sentences was truncated."""
-        return any(sentence.truncated for sentence in self.sentences)
 
 
 class Alignment(NamedTuple):
@@ -96,9 +78,9 @@ class Hypotheses(NamedTuple):
     hypotheses: list[Hypothesis]
 
 
-def translations(outputs: Columns, size: int) -> list[Translation]:
+def translations(outputs: Columns, size: int) -> list[ScoredTranslation]:
     """Returns the outputs of ``serving_default`` for ``size`` sentences as records."""
-    return [Translation(*row) for row in _rows(outputs, Translation._fields, size)]
+    return [ScoredTranslation(*row) for row in _rows(outputs, ScoredTranslation._fields, size)]
 
 
 def alignments(outputs: Columns, size: int) -> list[Alignment]:

@@ -7,16 +7,19 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies
 
 import httpx
 
-from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+from nmt_keras.io.lines import read_within
+
+from ..models.status import Code, State, VersionStatus
+from .answers import ClientError, Columns, ModelSpec, Unavailable
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine. Requests to them do not use the settings of the environment."""
@@ -24,13 +27,57 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 BUSY = (429, 502, 503)
 """HTTP statuses of a busy server: too many requests (429), overload (503), and a proxy without its server (502)."""
 
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Maximum bytes of an answer, unpacked. The 2 million numbers that the embedded server sends at most take 40 MB."""
 
-class _Answer(NamedTuple):
-    """An HTTP answer."""
 
-    status: int
-    headers: httpx.Headers
-    body: bytes
+class LimitedClient(httpx.Client):
+    """An HTTP client that reads each answer within ``seconds``, and at most ``MAX_ANSWER_BYTES`` of it.
+
+    A larger answer raises ValueError. HTTPX's own timeouts restart with every byte of headers and body, so a server
+    that sends one byte at a time could block the client for hours.
+    """
+
+    def __init__(self, seconds: float, **settings: Any) -> None:
+        super().__init__(timeout=seconds, headers={"Accept-Encoding": "gzip"}, **settings)
+        self._seconds = seconds
+
+    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Sends a request and returns the whole answer.
+
+        It runs in a thread. After the time limit, the thread ends when the server sends a byte or is silent for HTTPX's
+        timeout, or when the client is closed.
+        """
+        outcome: Future[httpx.Response] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(self._received(request, **options))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        threading.Thread(target=run, name="request", daemon=True).start()
+        try:
+            return outcome.result(self._seconds)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(f"no answer within {self._seconds:g} s", request=request) from error
+
+    def _received(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        deadline = time.monotonic() + self._seconds
+
+        def chunks(response: httpx.Response) -> Iterator[bytes]:
+            for chunk in response.iter_bytes():
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                yield chunk
+
+        with contextlib.closing(super().send(request, **{**options, "stream": True})) as response:
+            packed = response.headers.get("content-encoding", "identity")
+            if packed.strip().lower() not in ("identity", "gzip"):  # HTTPX would unpack several layers at once
+                raise ValueError(f"the answer is packed with {packed}, not gzip")
+            body = read_within(chunks(response), MAX_ANSWER_BYTES)
+        headers = [each for each in response.headers.multi_items() if each[0] != "content-encoding"]
+        return httpx.Response(response.status_code, headers=headers, content=body, request=request)
 
 
 class RestConnection:
@@ -54,7 +101,6 @@ class RestConnection:
     ) -> None:
         self._url = url
         self._model = model
-        self._timeout = timeout
         self._http = http_client(url, timeout, ca_file, transport)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
@@ -72,8 +118,8 @@ class RestConnection:
         return [
             VersionStatus(
                 int(status["version"]),
-                status["state"],
-                status["status"]["error_code"],
+                State(status["state"]),
+                Code[status["status"]["error_code"]],
                 status["status"]["error_message"],
             )
             for status in self._request("GET", "").get("model_version_status", [])
@@ -86,7 +132,7 @@ class RestConnection:
     def _request(self, method: str, suffix: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             request = self._http.build_request(method, f"{self._url}{_path(self._model)}{suffix}", json=document)
-            answer = _within(self._timeout, lambda: self._fetch(request))
+            answer = self._http.send(request)
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 reason = str(error).rpartition("verify failed: ")[2].partition(" (_ssl")[0]
@@ -100,51 +146,42 @@ class RestConnection:
             if self._http.trust_env and getproxies():
                 advice += f" The environment has a proxy ({', '.join(getproxies().values())}), which may not answer."
             raise Unavailable(f"No server answers at {self._url}. {advice}") from error
-        except (TimeoutError, httpx.TimeoutException) as error:
+        except httpx.TimeoutException as error:
             raise ClientError(f"{self._url} did not answer in time. Send less text, or raise the timeout.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise Unavailable(f"{self._url} closed the connection: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ClientError(f"The request to {self._url} failed: {error}") from error
+        except ValueError as error:
+            raise ClientError(f"{self._url}: {error}. Send less text, or pass another --url.") from error
         return self._read(answer)
 
-    def _fetch(self, request: httpx.Request) -> _Answer:
-        """Sends a request and reads the answer, for at most the timeout."""
-        deadline = time.monotonic() + self._timeout
-        with contextlib.closing(self._http.send(request, stream=True)) as response:
-            body = bytearray()
-            for chunk in response.iter_bytes():
-                body += chunk
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-        return _Answer(response.status_code, response.headers, bytes(body))
-
-    def _read(self, answer: _Answer) -> dict[str, Any]:
+    def _read(self, answer: httpx.Response) -> dict[str, Any]:
         try:
-            document = json.loads(answer.body)
+            document = json.loads(answer.content)
         except (ValueError, RecursionError):
             document = None
-        if 200 <= answer.status < 300 and isinstance(document, dict):
+        if 200 <= answer.status_code < 300 and isinstance(document, dict):
             return document
         reason = document.get("error") if isinstance(document, dict) else None
-        if answer.status == 404 and reason:
+        if answer.status_code == 404 and reason:
             hint = "Pass the name of a folder in the server's --model-dir. The server's log lists loaded models."
             raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({reason}). {hint}")
-        said = " ".join(str(reason or answer.body.decode("utf-8", "replace")[:300]).split())
-        message = f"{self._url} answered HTTP {answer.status}: {said}"
-        if answer.status in BUSY:
+        said = reason or answer.content[:300].decode("utf-8", "replace")
+        message = f"{self._url} answered HTTP {answer.status_code}: {said}"
+        if answer.status_code in BUSY:
             raise Unavailable(message, _seconds(answer.headers.get("retry-after", "")))
         raise ClientError(message)
 
 
 def http_client(
     url: str, timeout: float, ca_file: Path | None = None, transport: httpx.BaseTransport | None = None
-) -> httpx.Client:
+) -> LimitedClient:
     """Returns an HTTP client of a server. Proxies of the environment are used, except on this machine.
 
     Args:
         url: URL of the server.
-        timeout: Time limit of each step of a request in seconds.
+        timeout: Time limit of a whole answer in seconds.
         ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the environment
             (SSL_CERT_FILE, SSL_CERT_DIR; not for this machine), or else those of the package certifi.
         transport: HTTPX transport for tests. `None` uses the network.
@@ -155,7 +192,7 @@ def http_client(
     verify = True if ca_file is None else trusting(ca_file)
     trusts = urlsplit(url).hostname not in LOOPBACK
     try:
-        return httpx.Client(timeout=timeout, verify=verify, trust_env=trusts, transport=transport)
+        return LimitedClient(timeout, verify=verify, trust_env=trusts, transport=transport)
     except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
         names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
         raise ValueError(f"The environment's proxies or certificates are wrong: {error}. Check {names}.") from error
@@ -168,28 +205,6 @@ def trusting(ca_file: Path) -> ssl.SSLContext:
     except OSError as error:
         received = f"{str(ca_file)!r} ({error})"
         raise ValueError(f"ca_file must be a PEM file of certificates. Received: {received}.") from error
-
-
-def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:
-    """Returns the result of ``fetch``, or raises its error.
-
-    ``fetch`` runs in a thread, because HTTPX's timeouts restart with every byte of headers and body. A server that
-    sends one byte at a time could block the client for hours.
-
-    Raises:
-        TimeoutError: ``fetch`` takes longer than ``seconds``. The thread of ``fetch`` ends when the server is silent
-            for HTTPX's timeout, or when the client is closed.
-    """
-    outcome: Future[_Answer] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(fetch())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name="request", daemon=True).start()
-    return outcome.result(seconds)
 
 
 def _path(model: ModelSpec) -> str:

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from nmt_keras.io.sentences import beginning, translate_texts
+from nmt_keras.io.sentences import TranslatedText, beginning, translate_texts
 
+from ..models.status import VersionStatus
 from . import answers
 from .answers import (
     Alignment,
     Columns,
     Hypotheses,
     ModelSpec,
-    TranslatedText,
-    Translation,
-    VersionStatus,
+    ScoredTranslation,
 )
 from .retry import Retry
 
@@ -38,7 +37,7 @@ MAX_TIMEOUT = 24 * 60 * 60
 
 DEFAULT_RETRY = Retry()
 
-Record = TypeVar("Record", Translation, Alignment, Hypotheses)
+Record = TypeVar("Record", ScoredTranslation, Alignment, Hypotheses)
 
 
 class Client:
@@ -105,7 +104,9 @@ class Client:
         """Translates ``texts``. Each text must be a single sentence."""
         return [answer.translation for answer in self.translate_with_scores(texts)]
 
-    def translate_with_scores(self, texts: Sequence[str], signature: str = "serving_default") -> list[Translation]:
+    def translate_with_scores(
+        self, texts: Sequence[str], signature: str = "serving_default"
+    ) -> list[ScoredTranslation]:
         """Translates ``texts``, each a single sentence. Returns translations with scores."""
         return self._batched(signature, texts, answers.translations, self._batch_size)
 
@@ -120,14 +121,13 @@ class Client:
         """
         return self._batched("beam", texts, answers.hypotheses, -(-self._batch_size // 4))
 
-    def translate_texts(self, texts: Sequence[str]) -> list[TranslatedText]:
+    def translate_texts(self, texts: Sequence[str]) -> list[TranslatedText[ScoredTranslation]]:
         """Splits ``texts`` of any length into sentences and translates them.
 
         One request may hold sentences of several texts. White space between sentences is kept.
         """
         _require_strings(texts)
-        found = translate_texts(texts, self.translate_with_scores, lambda answer: answer.translation)
-        return [TranslatedText(whole, [answer for _, answer in answered]) for whole, answered in found]
+        return translate_texts(texts, self.translate_with_scores, lambda answer: answer.translation)
 
     def status(self) -> list[VersionStatus]:
         """Returns the states of the model's versions, newest first."""

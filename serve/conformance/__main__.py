@@ -15,6 +15,7 @@ from typing import NamedTuple
 import httpx
 import tyro
 
+from nmt_keras.io.lines import message
 from nmt_keras.io.usage import read_options
 
 from .refusals import check_refusal, refusals
@@ -81,9 +82,9 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
     try:
         check()
     except Mismatch as mismatch:
-        failure = " ".join(str(mismatch).split())
+        failure = message(mismatch)
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
-        failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or an answer of another form
+        failure = message(f"{type(error).__name__}: {error}")  # no answer, or an answer of another form
     return Outcome(name, failure)
 
 
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         server = connect(options.url, options.model, options.timeout, options.ca_file)
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise SystemExit(f"{__package__}: {options.url}: {error}") from error
+        raise SystemExit(f"{__package__}: {options.url}: {message(error)}") from error
     with contextlib.closing(server.http):
         outcomes = examine(server, asked_for(options, server))
     for outcome in outcomes:

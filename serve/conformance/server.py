@@ -80,7 +80,7 @@ def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -
         statuses = response.json().get("model_version_status", []) if response.is_success else []
         available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
         if not available:
-            said = " ".join(response.text.split())
-            raise ValueError(f"--model must be an AVAILABLE model. Received: {model!r}. The server answered: {said}")
+            received = f"{model!r}. The server answered: {response.text}"
+            raise ValueError(f"--model must be an AVAILABLE model. Received: {received}")
         on_failure.pop_all()
     return Server(http, model, max(available))

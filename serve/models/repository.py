@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .model_config import Latest, ModelConfig, Specific, version_folders
-from .status import Code, StatusError, invalid
-from .versions import LoadedVersion, State, VersionStatus
+from .status import Code, State, StatusError, VersionStatus, invalid
+from .versions import LoadedVersion
 
 if TYPE_CHECKING:
     from .servable import Servable

@@ -33,6 +33,11 @@ class Signature(NamedTuple):
     fetches: Mapping[str, str]
     """Output name to tensor name."""
 
+    @property
+    def splits_texts(self) -> bool:
+        """If `True`, the graph splits its strings into sentences: it has an output with their number."""
+        return "sentences" in self.outputs
+
 
 def shape_text(shape: tuple[int, ...]) -> str:
     """Returns ``shape`` as text for messages: [2,3]."""

@@ -1,8 +1,9 @@
-"""Canonical status codes, and the error that carries one."""
+"""Canonical status codes, the error that carries one, and states of versions."""
 
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 
 class Code(enum.IntEnum):
@@ -90,3 +91,22 @@ class StatusError(Exception):
 def invalid(message: str) -> StatusError:
     """Returns an INVALID_ARGUMENT error."""
     return StatusError(Code.INVALID_ARGUMENT, message)
+
+
+class State(enum.Enum):
+    """State of a version. The embedded server does not use START."""
+
+    START = "START"
+    LOADING = "LOADING"
+    AVAILABLE = "AVAILABLE"
+    UNLOADING = "UNLOADING"
+    END = "END"
+
+
+class VersionStatus(NamedTuple):
+    """State of a version. If it could not be loaded, the state is END and the message is the reason."""
+
+    version: int
+    state: State
+    code: Code
+    message: str

@@ -1,33 +1,12 @@
-"""States of versions, and loaded versions."""
+"""Loaded versions."""
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from .status import Code
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .servable import Servable
-
-
-class State(enum.Enum):
-    """State of a version."""
-
-    LOADING = "LOADING"
-    AVAILABLE = "AVAILABLE"
-    UNLOADING = "UNLOADING"
-    END = "END"
-
-
-class VersionStatus(NamedTuple):
-    """State of a version. If it could not be loaded, the state is END and the message is the reason."""
-
-    version: int
-    state: State
-    code: Code
-    message: str
 
 
 class LoadedVersion:

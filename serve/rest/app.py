@@ -20,8 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..core import Core, Holding, Ticket
-from ..limits import Limits, require_few_values
+from ..core import SMALL_BODY, Core, Holding, Ticket
+from ..limits import Limits, require_few_sentences, require_few_values
 from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
 from ..models.versions import LoadedVersion
@@ -173,7 +173,7 @@ class RestApi:
                 return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
 
             async with _while_waited_for(request):
-                answer = await ticket.take_turn(work)
+                answer = await ticket.take_turn(work, is_small=not is_packed and len(body) <= SMALL_BODY)
             holding.hold(len(answer))
             return answer
 
@@ -182,6 +182,8 @@ class RestApi:
         with self._core.repository.using(*target) as loaded:
             signature = loaded.servable.signature(request.signature_name)
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
+            if signature.splits_texts:
+                require_few_sentences(self._limits, inputs.tensors)
             with ticket.running() as seconds:
                 outputs = loaded.servable.run(signature, inputs.tensors, seconds)
         require_few_values(self._limits, outputs)

@@ -33,6 +33,10 @@ PIECE = 4096
 """Maximum bytes that the parser gets at once. It accepts headers of any size if they arrive at once."""
 
 
+_TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
+"""Headers that must not occur together: a proxy in front of the server could find the end of the body elsewhere."""
+
+
 class _Parser(h11.Connection):
     """h11's parser of a server. It returns at most ``events_left`` events."""
 
@@ -45,7 +49,10 @@ class _Parser(h11.Connection):
         if not self.events_left:
             return h11.NEED_DATA
         self.events_left -= 1
-        return super().next_event()
+        event = super().next_event()
+        if isinstance(event, h11.Request) and _TWO_LENGTHS <= {name for name, _ in event.headers}:
+            raise h11.RemoteProtocolError("A request must not have both Content-Length and Transfer-Encoding")
+        return event
 
     @property
     def is_receptive(self) -> bool:
@@ -140,6 +147,8 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             self.conn.events_left = MAX_EVENTS
             self.handle_events()  # what the last turn left
             while self._unparsed and self.conn.events_left and self.conn.is_receptive:
+                if self.transport.is_closing():  # the request was refused
+                    return
                 piece = bytes(self._unparsed[:PIECE])
                 del self._unparsed[:PIECE]
                 super().data_received(piece)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -32,13 +33,24 @@ class PageFiles(StaticFiles):
     """
 
     def __init__(self, folder: Path, repository: Repository, *, in_frames: bool = False) -> None:
-        super().__init__(directory=folder, html=True)
+        super().__init__(directory=folder)
+        self._names = {"/": "index.html"} | {f"/{path.name}": path.name for path in folder.iterdir()}
         self._config = folder / CONFIG
         self._repository = repository
         frames = {} if in_frames else {"X-Frame-Options": "DENY"}
         # files of two versions must not be mixed, and the models of config.json change
         cached = {"Cache-Control": "no-cache"}
         self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", **cached, **frames}
+
+    def get_path(self, scope: Scope) -> str:
+        """Returns the name of the file that a request asks for. Only known names reach the file system.
+
+        Raises:
+            HTTPException: There is no such file (404).
+        """
+        if scope["path"] not in self._names:
+            raise HTTPException(404)
+        return self._names[scope["path"]]
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Returns the file at ``path``."""

@@ -12,6 +12,7 @@ EXPECTED = {
     "malformed": {"400"},
     "slow_headers": {"closed after a second"},
     "slow_body": {"408"},
+    "unfinished_body": {"408", "503"},
     "tiny_chunks": {"400", "408"},
     "slow_reader": {"200"},
     "pipelined": {"200", "closed"},  # closed to make room for another connection
@@ -19,6 +20,7 @@ EXPECTED = {
     "bomb": {"413", "400"},
     "huge_names": {"400"},
     "long_text": {"200"},
+    "many_sentences": {"200"},
     "forged_log": {"404", "400"},
     "idle_sockets": {"more than the limit"},
     "idle_clients": {"200", "closed"},

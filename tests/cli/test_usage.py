@@ -1,6 +1,7 @@
 """Errors of the command line are one line, with the nearest option and the command for help."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -187,3 +188,17 @@ def test_the_programs_of_serving_report_mistakes_in_one_line_too(module):
     assert done.stderr.startswith(f"python -m {module}: ")
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f"See python -m {module} --help.\n")
+
+
+def test_help_is_in_color_on_a_terminal_but_an_error_shows_control_characters():
+    terminal, output = os.openpty()
+    nmt = [sys.executable, "-m", "nmt_keras"]
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
+    subprocess.run([*nmt, "--help"], cwd=ROOT, env=environment, stdout=output, check=True)
+    os.close(output)
+    assert b"\x1b[1m" in os.read(terminal, 10_000)
+    os.close(terminal)
+    files = ["no\x1b[2J"] * 2
+    words = ["--corpus", *files, "--domain", *files, "--words", "1", "--to", "no.gz"]
+    failed = subprocess.run([*nmt, "select", *words], cwd=ROOT, capture_output=True, text=True)
+    assert "no\\x1b[2J" in failed.stderr

@@ -103,6 +103,13 @@ def test_a_failed_download_leaves_no_file(tmp_path, failure, reason):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_download_of_more_than_the_limit_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt_keras.corpus.download.MOST_BYTES", len(ZIP) - 1)
+    with serving(reply(content=ZIP)) as (url, _), pytest.raises(CorpusUnavailable, match="more than"):
+        fetch_corpus(url, tmp_path, SHA256)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_server_that_does_not_answer_is_given_up_in_time(tmp_path):
     begin = time.monotonic()
     with (

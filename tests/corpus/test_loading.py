@@ -198,8 +198,13 @@ def aligned(folder, pairs, text):
         ("0-0\n" * 121, "received 121 in"),
         ("0-0\n" * 99 + "0:0\n" + "0-0\n" * 20, "pairs.align:100: .*received '0:0'"),
         ("0-0\n" * 99 + "0-0 0p40\n" + "0-0\n" * 20, r"pairs.align:100: .* counted from 0, received 0p40\. .*from 1"),
+        (
+            "0-0\n" * 99 + "0-0 " * 250_000 + "\n" + ("0-0 " * 250_000 + "\n") * 20,
+            r"pairs.align:117: expected a file of at most",
+        ),
+        ("0-0\n" * 99 + "0-" + "9" * 5000 + "\n" + "0-0\n" * 20, "pairs.align:100: expected links such as 0-0"),
     ],
-    ids=["too few", "too many", "no links", "beyond the words"],
+    ids=["too few", "too many", "no links", "beyond the words", "too large", "no number"],
 )
 def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
     with pytest.raises(ValueError, match=received):
@@ -220,6 +225,7 @@ def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
         ({"prepared": "p", "valid": ("v.tsv",), "reverse": True}, r"--reverse: .*nmt prepare"),
         ({"corpus": ("a.es", "a.en"), "source_column": 1}, r"--source-column.*two files"),
         ({"source_column": -1}, r"--source-column\): .*-1"),
+        ({"source_column": 1000}, r"--source-column\): expected a column from 0 to 999, received 1000"),
         ({"target_column": 0}, r"--target-column\): .*0"),
     ],
 )

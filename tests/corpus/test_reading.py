@@ -11,8 +11,9 @@ import zipfile
 import pytest
 
 from nmt_keras.corpus import Fault, Pair, read_pairs, read_parallel
-from nmt_keras.corpus.columns import Columns
-from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_pairs, tab_columns
+from nmt_keras.corpus.columns import MAX_COLUMNS, Columns
+from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_pairs, tab_columns, table_rows
+from nmt_keras.io.lines import open_text
 
 TABLE = "Go.\tVe.\nStop!\t¡Para!\n".encode()
 PAIRS = [Pair("Ve.", "Go."), Pair("¡Para!", "Stop!")]
@@ -295,6 +296,17 @@ def test_keys_of_later_json_objects_are_columns_too(write):
     pairs, report = collect(stream_pairs(path, Columns(target_column="en")), str(path), 0.5)
     assert pairs == ROWS
     assert report.faults == {Fault.EMPTY_SIDE: 1}
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_only_the_first_thousand_columns_of_a_table_count(write, name):
+    others = [[f"{row} {column}" for column in range(3000)] for row in range(len(ROWS))]
+    rows = [[*pair, *cells] for pair, cells in zip(ROWS, others, strict=True)]
+    objects = as_json(dict(zip(("es", "en", *row[2:]), row, strict=True)) for row in rows)
+    path = write(objects if name == "a.jsonl" else as_lines(*rows), name)
+    with open_text(path) as stream:
+        assert {len(row) for _, row in table_rows(stream, path, [])} == {MAX_COLUMNS}
+    assert found_in(path).pairs == ROWS
 
 
 def test_a_long_cell_that_lacks_its_closing_quote_stays_as_it_is():

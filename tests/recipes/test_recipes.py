@@ -1,6 +1,7 @@
 """Recipes: each builds a model, documents its command, and has the hyperparameters of its paper."""
 
 import functools
+import time
 from dataclasses import replace
 
 import keras
@@ -320,3 +321,48 @@ def test_a_file_that_holds_no_recipe_is_refused_with_what_is_wrong(text, receive
         find_recipe(str(tmp_path / "bad.yaml"))
     with pytest.raises(FileNotFoundError, match=r"none\.yaml"):
         find_recipe(str(tmp_path / "none.yaml"))
+
+
+BOMBS = {
+    "aliases": ("a: &a [x, x]\nb: &b [*a, *a]\nname: *b\n", "line 1 has an anchor, alias or tag"),
+    "alias": ("name: *a\n", "line 1 has an anchor"),
+    "key": ("name: a\n? *a\n: 1\n", "line 2 has an anchor"),
+    "merged anchor": ("base: &base {seed: 1}\nname: a\ntrain: {<<: *base}\n", "line 1 has an anchor"),
+    "merged": ("name: a\ntrain: {<<: {seed: 1}}\n", "train.<<: there is no such field"),
+    "time": ("name: a\nsource: !!timestamp 2026-01-01\n", "line 2 has an anchor"),
+    "bytes": ("name: a\nsource: !!binary eA==\n", "line 2 has an anchor"),
+    "set": ("name: a\nsource: !!set {x}\n", "line 2 has an anchor"),
+    "pairs": ("name: a\nsource: !!omap [x: 1]\n", "line 2 has an anchor"),
+    "no bool": ("name: a\nsource: !!bool maybe\n", "line 2 has an anchor"),
+    "no int": ('name: a\nsource: !!int ""\n', "line 2 has an anchor"),
+    "code": ("name: a\nsource: !!python/name:os.system\n", "line 2 has an anchor"),
+    "list as key": ("name: a\n[b, c]: 1\n", "unhashable key"),
+    "object as key": ("{b: c}: 1\n", "unhashable key"),
+    "long number": (f"name: a\ntrain: {{seed: {'9' * 5000}}}\n", "4300 digits"),
+    "digits": (f"name: {'1' * 60_000}x/", "a name without /"),
+    "lists": (f"name: {'[' * 40}{']' * 40}", "32 nested levels"),
+    "objects": (f"name: {'{a: ' * 40}{'}' * 40}", "32 nested levels"),
+    "open lists": ("name: " + "[" * 60_000, "recursion depth"),
+    "open objects": ("name: " + "{a: " * 15_000, "recursion depth"),
+    "indented lists": ("name:\n" + "".join(f"{' ' * level}- \n" for level in range(300)), "nested|recursion"),
+    "lists on a line": ("name: a\nsource:\n" + "- " * 30_000, "recursion depth"),
+    "keys": ("".join(f"k{number}: 1\n" for number in range(6000)), "k0: there is no such field"),
+    "comment": ("#" * (1 << 16), "at most 65,536 bytes"),
+}
+"""Recipes that would take much time or memory, or would end in an error without the name of the file."""
+
+
+@pytest.mark.parametrize(("text", "received"), BOMBS.values(), ids=BOMBS)
+def test_a_recipe_of_any_content_is_read_or_refused_at_once(text, received, tmp_path):
+    (tmp_path / "bad.yaml").write_text(text)
+    start = time.thread_time()
+    with pytest.raises(ValueError, match=rf"(?s)bad\.yaml.*({received})"):
+        find_recipe(str(tmp_path / "bad.yaml"))
+    assert time.thread_time() - start < 20
+
+
+@pytest.mark.parametrize("depth", [33, 300, 900, 30_000])
+def test_a_recipe_in_json_that_is_nested_too_deeply_is_refused(depth, tmp_path):
+    (tmp_path / "deep.json").write_text(f'{{"name": {"[" * depth}{"]" * depth}}}')
+    with pytest.raises(ValueError, match=r"deep\.json: expected a recipe as YAML or JSON; .*(nested|recursion)"):
+        find_recipe(str(tmp_path / "deep.json"))

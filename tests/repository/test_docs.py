@@ -8,17 +8,17 @@ import re
 import shlex
 import shutil
 import subprocess
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
 import pytest
 import tyro
+from nmt_keras_serve.options import Options
 from servers import ROOT, running_server
 
 from docs import address, generate
 from nmt_keras import cli
-from nmt_keras.cli.runs import MODELS
 from nmt_keras.models import builder
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
@@ -179,7 +179,8 @@ def test_the_server_s_options_stand_on_its_page_with_their_defaults():
         options = re.findall(r"`(--[\w-]+)`", names)
         found |= dict(zip(options, defaults.replace("`", "").split(", "), strict=True))
     told = {None: "none", False: "off"}
-    values = {f.name: getattr(MODELS, f.name) for f in fields(MODELS) if f.name != "limits"} | asdict(MODELS.limits)
+    values = asdict(Options(Path("saved_models")))
+    values |= values.pop("limits")
     wanted = {
         f"--{name.replace('_', '-')}": told.get(value, f"{value:g}" if isinstance(value, float) else str(value))
         for name, value in values.items()

@@ -13,6 +13,8 @@ from nmt_keras.io.files import (
     ABANDONED_AFTER,
     locked,
     make_writable_folder,
+    read_json,
+    read_rows,
     replacing,
     sole_writer,
     sync,
@@ -26,6 +28,18 @@ from nmt_keras.io.files import (
 def test_json_is_strict_and_numbers_that_are_not_finite_are_null():
     record = {"a": [1.5, float("nan"), (float("-inf"), 2)], "é": {"b": float("inf")}, "c": "NaN"}
     assert to_json(record) == '{"a": [1.5, null, [null, 2]], "é": {"b": null}, "c": "NaN"}'
+
+
+@pytest.mark.parametrize("depth", [33, 900, 30_000])
+@pytest.mark.parametrize(("opening", "closing"), ["[]", ('{"a":', "}")])
+def test_json_that_is_nested_too_deeply_is_refused_by_the_name_of_its_file(tmp_path, depth, opening, closing):
+    path = tmp_path / "recipe.json"
+    path.write_text('{"a":' + opening * depth + "1" + closing * depth + "}")
+    with pytest.raises(ValueError, match=r"recipe\.json: expected a JSON object"):
+        read_json(path)
+    path.write_text(path.read_text() + '\n{"step": 1}\n')
+    with pytest.warns(match="skipped 1 damaged"):
+        assert read_rows(path)[0] == [{"step": 1}]
 
 
 def failing(number):

@@ -115,10 +115,10 @@ def test_the_source_archive_holds_everything_that_tests_and_documentation_read(s
 RELEASE = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]
 
 
-def run_step_of_a_release(folder, phrase, version=nmt_keras.__version__):
-    """Runs the step of the job ``build`` whose name contains ``phrase``, in ``folder``."""
-    (step,) = (step for step in RELEASE["build"]["steps"] if phrase in step.get("name", ""))
-    environment = {**os.environ, "GITHUB_REF_NAME": f"v{version}"}
+def run_step_of_a_release(folder, phrase, version=nmt_keras.__version__, job="build", **variables):
+    """Runs the step of a job whose name contains ``phrase``, in ``folder``."""
+    (step,) = (step for step in RELEASE[job]["steps"] if phrase in step.get("name", ""))
+    environment = {**os.environ, "GITHUB_REF_NAME": f"v{version}", **variables}
     return subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=folder, env=environment).returncode
 
 
@@ -142,3 +142,27 @@ def test_the_notes_of_a_release_are_the_section_of_its_version(tmp_path):
     assert (tmp_path / "notes/notes.md").read_text().split() == ["###", "New", "-", "A."]
     shutil.rmtree(tmp_path / "notes")
     assert run_step_of_a_release(tmp_path, "of the changelog", "1.3.0") != 0  # it has no section
+
+
+@pytest.mark.parametrize("job", ["github", "test-index", "pypi"])
+@pytest.mark.parametrize("changed", [None, "dist/a.whl", "dist/added.whl", "notes/notes.md"])
+def test_a_release_publishes_only_the_files_of_its_build(tmp_path, job, changed):
+    for name in ("dist/a.whl", "dist/a.tar.gz", "notes/notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    output = tmp_path / "output"
+    assert run_step_of_a_release(tmp_path, "Record the checksums", GITHUB_OUTPUT=str(output)) == 0
+    if changed is not None:
+        (tmp_path / changed).write_text("other")
+    sums = output.read_text().strip().removeprefix("sums=")
+    returned = run_step_of_a_release(tmp_path, "Compare the files", job=job, SUMS=sums)
+    assert (returned == 0) == (changed is None)
+    assert "build" in RELEASE[job]["needs"]  # otherwise the sums are empty
+
+
+def test_packages_without_hashes_are_installed_in_a_job_that_publishes_nothing_and_must_succeed():
+    (job,) = (name for name, each in RELEASE.items() if ".ci/installed" in str(each["steps"]))
+    assert "upload" not in str(RELEASE[job])
+    assert "permissions" not in RELEASE[job]
+    assert all({"tests", job} <= set(RELEASE[each]["needs"]) for each in ("github", "test-index"))
+    assert "test-index" in RELEASE["pypi"]["needs"]

@@ -65,6 +65,23 @@ def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(tu
 
 
 @pytest.mark.long
+def test_only_tokenizers_and_weights_are_copied_from_another_run_and_no_links_are_followed(
+    tuned_from, fine_tune, tmp_path
+):
+    source = shutil.copytree(tuned_from, tmp_path / "from")
+    (best,) = (source / "checkpoints" / "best").glob("ckpt-*")
+    for folder in (source / "source", source / "target", best):
+        (folder / "key").symlink_to(__file__)
+    with pytest.raises(Killed):
+        fine_tune(tmp_path / "tuned", str(source), 1, show=stopping(1))
+    assert list((tmp_path / "tuned").rglob("key")) == []
+    (weights,) = best.glob("state.data-*")
+    weights.symlink_to(weights.rename(tmp_path / "secret"))
+    with pytest.raises(ValueError, match=r"state\.data.*: expected a file of the run, received 'a link to .*secret'"):
+        fine_tune(tmp_path / "other", str(source), 1)
+
+
+@pytest.mark.long
 def test_a_new_run_does_not_begin_with_what_a_killed_one_left(tuned_from, fine_tune, tmp_path):
     shutil.copytree(tuned_from / "checkpoints" / "best", tmp_path / "killed" / "initial" / "best")
     for name in ("killed", "new"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
+import os
 import random
 import re
 import socket
@@ -23,12 +25,13 @@ from serve.client import (
     Hypotheses,
     Hypothesis,
     Retry,
+    ScoredTranslation,
     TranslatedText,
-    Translation,
     Unavailable,
 )
 from serve.client.__main__ import main
 from serve.client.answers import hypotheses
+from serve.client.rest import MAX_ANSWER_BYTES
 
 THIRD = pytest.approx(-1 / 3)
 
@@ -41,17 +44,17 @@ def client(served) -> Iterator[Client]:
 
 def test_sentences_are_translated_in_order(client):
     assert client.translate(["uno dos", "¿qué?", "a b"]) == ["dos uno", "¿qué?", "b a"]
-    assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
-    assert client.translate_with_scores(["uno"], "greedy") == [Translation("uno", THIRD, False)]
+    assert client.translate_with_scores(["a b c d"]) == [ScoredTranslation("d c b a", pytest.approx(-4 / 3), True)]
+    assert client.translate_with_scores(["uno"], "greedy") == [ScoredTranslation("uno", THIRD, False)]
     assert client.translate(["a\ud800 b"]) == ["b a?"]  # a lone surrogate
 
 
 def test_texts_are_split_into_sentences_and_joined_again(client):
     first, second = client.translate_texts(["Uno dos.\n\nTres  cuatro. A b c d.", "¡Ya! "])
-    assert first.translation == "dos. Uno\n\ncuatro. Tres d. c b A"
-    assert [sentence.translation for sentence in first.sentences] == ["dos. Uno", "cuatro. Tres", "d. c b A"]
+    assert first.text == "dos. Uno\n\ncuatro. Tres d. c b A"
+    assert [answer.translation for _, answer in first.sentences] == ["dos. Uno", "cuatro. Tres", "d. c b A"]
     assert first.truncated
-    assert second == TranslatedText("¡Ya! ", [Translation("¡Ya!", THIRD, False)])
+    assert second == TranslatedText("¡Ya! ", [("¡Ya!", ScoredTranslation("¡Ya!", THIRD, False))])
     assert not second.truncated
 
 
@@ -143,11 +146,45 @@ def translated(request: httpx.Request) -> httpx.Response:
             "serving_default .* one unnamed output",
         ),
         (httpx.Response(200, json={"outputs": {"y": [1.0]}}), "output 'translation' is not a list of 1"),
+        *(
+            (httpx.Response(status, json={"error": "\x1b]52;c;eA==\x07" + "a\n" * 10**6}), r"\\x1b\]52;c;eA==\\x07a a ")
+            for status in (400, 404)
+        ),
     ],
 )
 def test_an_unexpected_answer_is_an_error_of_one_line(response, message):
-    with against(lambda request: response) as client, pytest.raises(ClientError, match=message):
+    with against(lambda request: response) as client, pytest.raises(ClientError, match=message) as caught:
         client.translate(["uno"])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 2000
+
+
+def test_no_more_of_an_answer_is_read_than_the_limit():
+    pieces = iter([b" " * 2**20] * 99)
+    client = against(lambda request: httpx.Response(200, content=pieces))
+    with client, pytest.raises(ClientError, match="more than 64 MiB"):
+        client.translate(["uno"])
+    assert len(list(pieces)) == 99 - 65
+
+
+@pytest.mark.parametrize(("layers", "message"), [(1, "more than 64 MiB"), (2, "packed with gzip, gzip")])
+def test_the_limit_is_for_the_unpacked_answer(layers, message):
+    body = b" " * (MAX_ANSWER_BYTES + 1)
+    for _ in range(layers):
+        body = gzip.compress(body)
+    headers = {"Content-Encoding": ", ".join(["gzip"] * layers)}
+    client = against(lambda request: httpx.Response(200, headers=headers, content=iter([body])))
+    with client, pytest.raises(ClientError, match=message):
+        client.translate(["uno"])
+
+
+def test_a_packed_answer_is_unpacked():
+    def packed(request: httpx.Request) -> httpx.Response:
+        headers = {"Content-Encoding": request.headers["Accept-Encoding"]}
+        return httpx.Response(200, headers=headers, content=iter([gzip.compress(translated(request).content)]))
+
+    with against(packed) as client:
+        assert client.translate(["uno"]) == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -389,6 +426,16 @@ def test_the_command_prints_translations(served, capsys, monkeypatch, tmp_path, 
     out, err = capsys.readouterr()
     assert out == printed
     assert warned in err
+
+
+def test_the_command_shows_control_characters_of_a_translation_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(Client, "translate_with_scores", lambda *_: [ScoredTranslation("\x1b[2Jone", -1.0, False)])
+    terminal, output = os.openpty()
+    with os.fdopen(output, "w") as stdout, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", stdout)
+        main(["uno"])
+    assert os.read(terminal, 100) == b"\\x1b[2Jone\r\n"
+    os.close(terminal)
 
 
 def test_the_command_fails_in_one_line_without_a_server_and_without_a_text():

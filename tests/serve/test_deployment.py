@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,12 +23,9 @@ DEPLOY = ROOT / "serve" / "deploy"
 
 NGINX = (DEPLOY / "nginx.conf").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-(DEPLOYMENT,) = (
-    each["spec"]
-    for each in yaml.safe_load_all((DEPLOY / "k8s" / "serving.yaml").read_text())
-    if each["kind"] == "Deployment"
-)
-CONTAINER = DEPLOYMENT["template"]["spec"]["containers"][0]
+KUBERNETES = {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+PODS = KUBERNETES["Deployment"]["spec"]["template"]
+(CONTAINER,) = PODS["spec"]["containers"]
 
 
 def number(pattern: str, text: str) -> int:
@@ -38,9 +34,8 @@ def number(pattern: str, text: str) -> int:
     return int(found)
 
 
-@pytest.mark.parametrize("path", ["models.config", "k8s/models.config"])
-def test_the_models_are_those_that_clients_ask_for_by_default(path):
-    config = text_format.Parse((DEPLOY / path).read_text(), model_server_config_pb2.ModelServerConfig())
+def test_the_models_are_those_that_clients_ask_for_by_default():
+    config = text_format.Parse((DEPLOY / "models.config").read_text(), model_server_config_pb2.ModelServerConfig())
     (model,) = config.model_config_list.config
     assert (model.name, model.base_path) == (DEFAULT_MODEL, f"/models/{DEFAULT_MODEL}")
     assert model.model_platform == "tensorflow"
@@ -61,6 +56,27 @@ def test_probes_ask_for_what_exists_only_while_the_model_is_available(served):
         assert httpx.get(served + path, trust_env=False).status_code == 200
         assert httpx.get(served + path.replace("spa-eng", "no-such"), trust_env=False).status_code == 404
     assert httpx.get(served + CONTAINER["livenessProbe"]["httpGet"]["path"], trust_env=False).status_code == 200
+
+
+def test_kubernetes_runs_the_server_of_compose_and_cannot_write_its_models():
+    assert CONTAINER["image"] == COMPOSE["serving"]["image"]
+    assert [*CONTAINER["command"], *CONTAINER["args"]] == COMPOSE["serving"]["entrypoint"]
+    mounts = {each["mountPath"]: each.get("readOnly", False) for each in CONTAINER["volumeMounts"]}
+    assert mounts == {"/models": True, "/config": True, "/tmp": False}
+
+
+def test_pods_of_kubernetes_are_reached_by_rest_only_and_open_no_connections():
+    rest = number(r"--rest_api_port=(\d+)", " ".join(CONTAINER["args"]))
+    assert [each["containerPort"] for each in CONTAINER["ports"]] == [rest]
+    service, policy = KUBERNETES["Service"]["spec"], KUBERNETES["NetworkPolicy"]["spec"]
+    assert [each["port"] for each in service["ports"]] == [rest]
+    ((admitted,), closed) = policy["ingress"], policy["egress"]
+    assert [each["port"] for each in admitted["ports"]] == [rest]
+    assert admitted["from"]
+    assert all(each["namespaceSelector"] for each in admitted["from"])  # an empty one admits all namespaces
+    assert (closed, set(policy["policyTypes"])) == ([], {"Ingress", "Egress"})
+    assert service["selector"] == policy["podSelector"]["matchLabels"] == PODS["metadata"]["labels"]
+    assert len({each["metadata"].get("namespace", "translation") for each in KUBERNETES.values()}) == 1
 
 
 def test_a_batch_of_the_client_s_longest_sentences_passes_nginx():
@@ -101,55 +117,6 @@ def test_the_training_job_starts_every_worker_with_all_addresses_and_a_command_t
     names = " ".join(f"training-{number}.training" for number in range(4))
     assert (tmp_path / "asked").read_text() == f"hosts {names}\n" * 2
     assert cli.parse(arguments).chosen().train.steps == 300_000
-
-
-# The job that publishes a version
-
-
-class Publishing:
-    """Runs the command of the job with temporary folders."""
-
-    def __init__(self, folder: Path) -> None:
-        self.model, exported = folder / "models" / "spa-eng", folder / "export"
-        self.model.mkdir(parents=True)
-        (exported / "spa-eng" / "2" / "variables").mkdir(parents=True)
-        (exported / "spa-eng" / "2" / "variables" / "variables.index").write_text("weights")
-        job = yaml.safe_load((DEPLOY / "k8s" / "publish-version.yaml").read_text())
-        (container,) = job["spec"]["template"]["spec"]["containers"]
-        *shell, script = container["command"]
-        script = script.replace("cd /models", f"cd {shlex.quote(str(folder / 'models'))}")
-        self.command = [*shell, script.replace("/export", str(exported))]
-        self.environment = {each["name"]: each["value"] for each in container["env"]} | {"PATH": "/usr/bin:/bin"}
-
-    def __call__(self, **environment: str) -> int:
-        return subprocess.run(self.command, env=self.environment | environment, capture_output=True).returncode
-
-
-def test_the_publishing_job_makes_a_whole_version_and_removes_what_an_earlier_attempt_left(tmp_path):
-    publish = Publishing(tmp_path)
-    (publish.model / "partial-2").mkdir()
-    (publish.model / "partial-2" / "junk").write_text("junk")
-    assert publish() == 0
-    assert [path.relative_to(publish.model).as_posix() for path in publish.model.rglob("*") if path.is_file()] == [
-        "2/variables/variables.index"
-    ]
-
-
-def test_the_publishing_job_never_changes_a_version(tmp_path):
-    publish = Publishing(tmp_path)
-    (publish.model / "2").mkdir()
-    assert publish() == 1
-    assert list(publish.model.rglob("*")) == [publish.model / "2"]
-
-
-def test_the_publishing_job_does_not_move_its_copy_into_a_version_that_appears_meanwhile(tmp_path):
-    publish = Publishing(tmp_path)
-    program = tmp_path / "bin" / "sync"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nmkdir {publish.model}/2 && touch {publish.model}/2/other\n")
-    program.chmod(0o755)
-    assert publish(PATH=f"{program.parent}:/usr/bin:/bin") != 0
-    assert [path.name for path in (publish.model / "2").iterdir()] == ["other"]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)

@@ -22,19 +22,22 @@ import uvicorn
 from browser import Browser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from nmt_keras.export.contract import CONTRACT
 from serve import server
 from serve.core import Core
 from serve.limits import Limits
 from serve.models.model_config import ModelConfig, models_in
 from serve.models.repository import Repository
 from serve.models.servable import Servable
-from serve.models.signature import TensorSpec
+from serve.models.signature import Signature, TensorSpec
 from serve.models.status import Code, StatusError
 from serve.rest.app import create_app
 
 
 class Counted:
     """A servable that answers with the length of each text once ``released`` is set."""
+
+    splits_texts = False
 
     def __init__(self, *, released: bool = False) -> None:
         self.inputs = {"text": TensorSpec("string", (None,))}
@@ -103,6 +106,51 @@ def test_a_request_beyond_the_queue_is_refused_and_those_before_it_are_answered(
     assert refused.status_code == 503
     assert "again later" in refused.json()["error"]
     assert browser.together(count(browser, "ab"))[0].json() == {"predictions": [2]}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_small_requests_do_not_wait_for_large_ones_and_large_ones_leave_them_half_of_the_queue(counted, is_packed):
+    class Slow(Counted):
+        def run(self, signature: Counted, inputs: dict[str, np.ndarray], seconds: float) -> dict[str, np.ndarray]:
+            large = len(inputs["text"][0]) > 4096
+            return super().run(signature, inputs, seconds) if large else {"length": np.array([0], np.int32)}
+
+    servable = Slow()
+    browser = counted(servable, concurrency=2, queue=2)
+    large = json.dumps({"instances": ["a" * 5000]}).encode()
+    content, headers = (gzip.compress(large), {"Content-Encoding": "gzip"}) if is_packed else (large, {})
+
+    async def small_ones() -> list[httpx.Response]:
+        while not servable.entered.is_set():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        answers = [await count(browser, "ab") for _ in range(3)]
+        servable.released.set()
+        return answers
+
+    sent = [browser.send("POST", PREDICT, content=content, headers=headers) for _ in range(4)]
+    *asked, small = browser.together(*sent, small_ones())
+    assert [answer.status_code for answer in small] == [200, 200, 200]
+    assert sorted(answer.status_code for answer in asked) == [200, 200, 200, 503]
+
+
+def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(counted):
+    class Splitting(Counted):
+        splits_texts = True
+
+    browser = counted(Splitting(released=True), max_batch_rows=33)
+    texts = ["Uno. Dos. Tres.", "No. " * 30]
+    assert browser.post(PREDICT, json={"instances": texts}).status_code == 200
+    assert browser.post(PREDICT, json={"instances": ["No. " * 999]}).status_code == 200  # the graph skips the last
+    for document in ({"instances": [*texts, "Más."]}, {"inputs": {"text": [*texts, "Más."]}}):
+        refused = browser.post(PREDICT, json=document)
+        assert refused.status_code == 400
+        assert "more sentences than 33 (--max-batch-rows)" in refused.json()["error"]
+
+
+def test_the_signature_of_an_export_that_splits_texts_is_known_by_its_outputs():
+    split = [name for name, one in CONTRACT.items() if Signature({}, one.outputs, {}, {}).splits_texts]
+    assert split == ["text"]
 
 
 def test_work_that_cannot_be_interrupted_gets_504_in_time_and_keeps_its_turn(counted):
@@ -177,14 +225,14 @@ LONG = "a" * 60_000
 @pytest.mark.parametrize(
     ("method", "path", "sent"),
     [
-        ("POST", PREDICT, {"json": {"signature_name": LONG * 20, "instances": ["a"]}}),
-        ("POST", PREDICT, {"json": {"signature_name": [LONG * 20]}}),
-        ("POST", PREDICT, {"json": {"inputs": {LONG * 20: ["a"]}}}),
-        ("POST", PREDICT, {"json": {"instances": [{LONG * 20: "a"}]}}),
+        ("POST", PREDICT, {"json": {"signature_name": LONG * 10, "instances": ["a"]}}),
+        ("POST", PREDICT, {"json": {"signature_name": [LONG * 10]}}),
+        ("POST", PREDICT, {"json": {"inputs": {LONG * 10: ["a"]}}}),
+        ("POST", PREDICT, {"json": {"instances": [{LONG * 10: "a"}]}}),
         ("POST", PREDICT, {"json": {"instances": [{"text": 1, LONG: "\0" * 60_000}]}}),
         ("POST", PREDICT, {"json": {"instances": ["a", {LONG: 1}]}}),
         ("POST", PREDICT, {"json": {"instances": [{"b64": LONG + "!"}]}}),
-        ("POST", PREDICT, {"content": LONG * 20}),
+        ("POST", PREDICT, {"content": LONG * 10}),
         ("POST", f"/v1/models/{LONG}:predict", {"json": {"instances": ["a"]}}),
         ("POST", f"/v1/models/{LONG}:regress", {}),
         ("POST", f"/v1/models/count/labels/{LONG}:predict", {"json": {"instances": ["a"]}}),
@@ -293,15 +341,17 @@ def test_a_refused_request_counts_under_the_name_of_a_served_model_only(tmp_path
 
 
 def test_all_bodies_and_answers_together_may_be_as_large_as_the_bodies_of_a_full_queue():
-    core = Core(Repository(list, lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10))
+    core = Core(Repository(list, lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10**6))
     with core.holding() as one, core.holding() as other:
-        one.hold(10)
-        other.hold(10)
+        one.hold(10**6)
+        other.hold(10**6)
         with pytest.raises(StatusError, match="Too many large bodies") as caught:
-            other.hold(11)
+            other.hold(10**6 + 1)
         assert caught.value.code is Code.UNAVAILABLE
+        with core.holding() as small:
+            small.hold(2**18)
     with core.holding() as again:  # completed requests no longer count
-        again.hold(20)
+        again.hold(2 * 10**6)
 
 
 # Connections

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import tracemalloc
 import zipfile
 from itertools import chain
 
@@ -19,10 +20,13 @@ from servers import ROOT
 
 from nmt_keras.io.lines import (
     LONGEST_LINE,
+    MAX_FILE_BYTES,
+    message,
     one_line,
     read_lines,
     sentence_blocks,
     text_blocks,
+    visible,
 )
 
 TEXT = "Hola.\u2028Sí.\nNo.\n".encode()
@@ -112,7 +116,7 @@ def test_utf_16_and_utf_32_are_recognised_with_and_without_a_mark(tmp_path, enco
     file.write_bytes((text * 50).encode(encoding))
     name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
     with pytest.raises(ValueError, match=rf"wide\.txt: .*{name}\. .*iconv -f {name} -t UTF-8 {file}"):
-        read_lines(file)
+        list(read_lines(file))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
         threading.Thread(target=file.write_bytes, args=[pack(TEXT)]).start()
     else:
         file.write_bytes(pack(TEXT))
-    assert read_lines(file) == LINES
+    assert list(read_lines(file)) == LINES
 
 
 @pytest.mark.parametrize(
@@ -162,8 +166,45 @@ def test_a_file_of_another_kind_is_named_with_what_to_do(tmp_path, content, word
     file = tmp_path / "file"
     file.write_bytes(content)
     with pytest.raises(ValueError, match=str(file)) as caught:
-        read_lines(file)
+        list(read_lines(file))
     assert [word for word in words if word.replace("FILE", str(file)) not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "max_bytes", "expected"),
+    [
+        (b"a\tb\n", 1 << 16, "16385: expected a file of at most 65,536 bytes"),
+        (b"\n", 1 << 16, "65537: expected a file of at most 65,536 bytes"),
+        (b"a" * (LONGEST_LINE - 1) + b"\n", MAX_FILE_BYTES, "17: expected a file of at most 16,777,216 bytes"),
+        (b"a" * (LONGEST_LINE + 1) + b"\n", 1 << 30, "1: expected lines of at most 1,048,576 bytes"),
+        (b"a" * LONGEST_LINE, 1 << 30, "1: expected lines of at most 1,048,576 bytes"),
+    ],
+)
+def test_a_file_that_does_not_fit_into_memory_is_refused_before_all_of_it_is_unpacked(
+    tmp_path, line, max_bytes, expected
+):
+    file = tmp_path / "file.gz"
+    file.write_bytes(gzip.compress(line * (1 << 26 >> len(line).bit_length()), 1))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=rf"file\.gz:{expected}"):
+        list(read_lines(file, max_bytes))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 25
+
+
+def test_a_file_of_any_size_is_read_line_by_line(tmp_path):
+    file = tmp_path / "file.gz"
+    file.write_bytes(gzip.compress(b"0-0 1-1 2-2\n" * (1 << 21), 1))
+    assert sum(1 for _ in read_lines(file, 1 << 30)) == 1 << 21
+
+
+def test_an_archive_that_asks_for_much_memory_is_refused(tmp_path):
+    packed = lzma.compress(TEXT, lzma.FORMAT_ALONE)
+    file = tmp_path / "file.lzma"
+    file.write_bytes(packed[:1] + struct.pack("<I", 1 << 30) + packed[5:])  # the size of its dictionary
+    with pytest.raises(ValueError, match=r"file\.lzma is .*emory"):
+        list(read_lines(file))
 
 
 def test_output_is_one_line_in_utf_8_whatever_the_locale():
@@ -172,3 +213,26 @@ def test_output_is_one_line_in_utf_8_whatever_the_locale():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")
+
+
+CONTROLS = "a\tb\x1b]52;c;eA==\x07\x9b2J\rc\x7f"
+SHOWN = r"b\x1b]52;c;eA==\x07\x9b2J\x0dc\x7f"
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(False, CONTROLS), (True, f"a\t{SHOWN}")])
+def test_control_characters_are_visible_in_errors_and_on_a_terminal_but_stay_in_files(is_terminal, shown):
+    program = (
+        f"from nmt_keras.io.lines import print_utf8; print_utf8(); print(text := {CONTROLS!r}); raise SystemExit(text)"
+    )
+    terminal, output = os.openpty() if is_terminal else os.pipe()
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=output, stderr=subprocess.PIPE)
+    os.close(output)
+    assert os.read(terminal, 100).decode().rstrip("\r\n") == shown
+    os.close(terminal)
+    assert done.stderr.decode() == f"a\t{SHOWN}\n"
+
+
+def test_a_message_is_one_visible_line_of_limited_length():
+    assert message(CONTROLS) == f"a {SHOWN}".replace(r"\x0d", " ")
+    assert len(message("a\n" * 10**6)) == 2000
+    assert visible("\r 50 %\n") == "\r 50 %\n"  # a progress bar

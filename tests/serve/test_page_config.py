@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import json
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 from browser import Browser
+from starlette.staticfiles import StaticFiles
 
 from serve.core import Core
 from serve.limits import Limits
@@ -79,6 +81,25 @@ def test_only_files_of_the_page_are_served_outside_v1(asked, tmp_path, method, p
     response = asked(method, path)
     assert response.status_code == status
     assert response.json() == {"error": message}
+
+
+@pytest.mark.parametrize("path", ["/.", "/none/..", "//", "/" + "a/" * 8000])
+def test_a_path_that_is_no_file_s_name_reaches_no_folder_and_repeats_no_host(path, monkeypatch):
+    """A redirect would name the host that the client sent."""
+    monkeypatch.setattr(StaticFiles, "lookup_path", lambda self, path: pytest.fail(f"looked for {path}"))
+    app = create_app(Core(Repository(list, lambda path: None), Limits()), web=WEB, with_cors=True)
+    sent: list[dict] = []
+
+    async def receive() -> dict:
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    asyncio.run(app({**scope, "scheme": "http", "headers": [(b"host", b"attacker.example")]}, receive, send))
+    assert sent[0]["status"] == 404
+    assert "attacker" not in str(sent)
 
 
 WEB = Path(__file__).parents[2] / "serve" / "web"

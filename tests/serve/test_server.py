@@ -49,6 +49,10 @@ class Toy(tf.Module):
     def only(self, text):
         return {"raw_bytes": tf.identity(text)}
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def texts(self, text):
+        return {"sentences": tf.strings.length(text)}
+
     @tf.function(input_signature=[tf.TensorSpec([2], tf.float32, name="x")])
     def fixed(self, x):
         return {"total": tf.reduce_sum(x)}
@@ -83,7 +87,7 @@ def running(tmp_path_factory, reverser) -> Iterator[Running]:
     models = tmp_path_factory.mktemp("models")
     shutil.copytree(reverser, models / "rev" / "1")
     toy = Toy()
-    signatures = {name: getattr(toy, name) for name in ("types", "only", "fixed", "checked", "endless")}
+    signatures = {name: getattr(toy, name) for name in ("types", "only", "texts", "fixed", "checked", "endless")}
     tf.saved_model.save(toy, str(models / "toy" / "7"), signatures=signatures)
     (models / "damaged" / "1").mkdir(parents=True)
     (models / "damaged" / "1" / "saved_model.pb").write_bytes(b"not a SavedModel")
@@ -130,6 +134,7 @@ def test_a_damaged_gzip_body_is_refused(running, cut):
         ("types", {"inputs": {"f": [1], "i": [[1]], "b": [True]}}, "Shape of input i: expected [?,2], received [1,1]"),
         ("checked", {"instances": [4, -1]}, "not positive"),
         ("only", {"instances": ["a"] * 8}, "--max-batch-rows"),
+        ("texts", {"instances": ["Uno. Dos.", "Sí. No.\nYa. Ven. Ve. Vete."]}, "--max-batch-rows"),
     ],
 )
 def test_a_request_that_does_not_fit_its_signature_is_refused(running, signature, document, message):
@@ -253,6 +258,8 @@ def test_every_way_to_send_a_body_is_understood(running, request_):
         (post(b"x", "Content-Length: -1"), 400),
         (post(b"x", "Content-Length: 5", "Content-Length: 6"), 400),
         (post(b"zz\r\n", "Transfer-Encoding: chunked"), 400),
+        (post(CHUNKS, "Transfer-Encoding: chunked", LENGTH), 400),
+        (post(CHUNKS * 9000, "Content-Length: 0", "Transfer-Encoding: chunked"), 400),
         (post(b"", CLOSE), 400),
         (post(b"", "Content-Length: 99999999999999999999", CLOSE) + b"x" * 200_000, 413),
         (b"HEAD /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),

@@ -78,5 +78,5 @@ def test_all_ways_to_translate_agree(translator, together, tmp_path, monkeypatch
     assert [one_line(found.text) for found in nmt_keras.load(version).translate(sentences)] == expected
     with running_server(tmp_path / "models") as url, Client(url, "ten") as client:
         assert [one_line(text) for text in client.translate(sentences)] == expected
-        texts = [one_line(found.translation) for found in client.translate_texts(sentences)]
+        texts = [one_line(found.text) for found in client.translate_texts(sentences)]
     assert texts == printed()

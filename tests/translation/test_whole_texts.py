@@ -3,8 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from nmt_keras.io.sentences import rejoin, split
-from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES
+from nmt_keras.io.sentences import MAX_SENTENCES, rejoin, split
+from nmt_keras.translation.records import MAX_BYTES
 from nmt_keras.translation.whole_texts import SENTENCES_AT_ONCE
 
 pytestmark = pytest.mark.long
