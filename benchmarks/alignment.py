@@ -1,7 +1,7 @@
 """Measures the alignment error rate of runs: how far their attention is from reference word alignments.
 
     python -m benchmarks.alignment runs/flagship runs/hour > alignment.json
-    python -m benchmarks.alignment runs/hour --weights opennmt.jsonl > alignment.json
+    python -m benchmarks.alignment runs/hour --links eflomal.align > alignment.json
     python -m benchmarks.alignment runs/sample --gold sample > alignment-sample.json
 
 Each run aligns the given translations by forced decoding. The weights of tokens are combined into weights of the words
@@ -12,7 +12,6 @@ END has no link. The figures "every_word_linked" leave END out, so that each wor
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -48,9 +47,6 @@ class Settings:
     test set of the sample corpus. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
     links: tuple[Path, ...] = ()
     """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
-    weights: tuple[Path, ...] = ()
-    """Files with the attention weights of other systems, one JSON object for each pair of the gold file: "source" and
-    "target", the tokens with "" as the last one (END), and "alignment", the weights of each target token."""
 
 
 def main(settings: Settings) -> None:
@@ -60,11 +56,10 @@ def main(settings: Settings) -> None:
     before, gold = machine(), gold_pairs(settings.gold)
     found = {str(run): weight_figures(run_weights(nmt_keras.load(run), gold), gold) for run in settings.runs}
     for path in settings.links:
-        others = [from_pharaoh(line, place).possible for place, line in numbered_lines(path, "--links", gold)]
-        found[path.name] = figures(others, gold)
-    for path in settings.weights:
-        pairs = [json_pair(line) for _, line in numbered_lines(path, "--weights", gold)]
-        found[path.name] = weight_figures(all_word_weights(pairs, gold), gold)
+        lines = path.read_text("utf-8").splitlines()
+        require(len(lines) == len(gold), "--links", f"{len(gold)} lines in {path}, one per pair", len(lines))
+        links = [from_pharaoh(line, f"{path}:{number}").possible for number, line in enumerate(lines, 1)]
+        found[path.name] = figures(links, gold)
     result = {
         "gold": Path(settings.gold).name,
         "pairs": len(gold),
@@ -86,30 +81,11 @@ def as_written(words: str) -> str:
     return re.sub(r" (?=[.,?!])|(?<=[¿¡]) ", "", words)
 
 
-def numbered_lines(path: Path, option: str, gold: Sequence[GoldPair]) -> list[tuple[str, str]]:
-    """Returns the lines of a file with one line per pair, each after its place in the file."""
-    lines = path.read_text("utf-8").splitlines()
-    require(len(lines) == len(gold), option, f"{len(gold)} lines in {path}, one per pair", len(lines))
-    return [(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
-
-
-def json_pair(line: str) -> AlignedPair:
-    """Returns the tokens and weights of a line of ``Settings.weights``."""
-    from nmt_keras.translation.records import AlignedPair
-
-    pair = AlignedPair(**json.loads(line))
-    return pair._replace(alignment=np.asarray(pair.alignment))
-
-
 def run_weights(translator: ModelTranslator, gold: Sequence[GoldPair]) -> list[np.ndarray]:
     """Returns the word weights of a run for each pair, by forced decoding."""
     sources, targets = ([as_written(words) for words in side] for side in list(zip(*gold, strict=True))[:2])
-    return all_word_weights(translator.align(sources, targets), gold)
-
-
-def all_word_weights(aligned: Sequence[AlignedPair], gold: Sequence[GoldPair]) -> list[np.ndarray]:
-    """Returns the word weights of each pair."""
-    return [word_weights(one, pair.source, pair.target) for one, pair in zip(aligned, gold, strict=True)]
+    aligned = zip(translator.align(sources, targets), gold, strict=True)
+    return [word_weights(one, pair.source, pair.target) for one, pair in aligned]
 
 
 def weight_figures(weights: Sequence[np.ndarray], gold: Sequence[GoldPair]) -> dict[str, Any]:

@@ -1,14 +1,10 @@
 """Measures translation speed: sentences per second in batches, and the latency of single sentences in a SavedModel.
 
-    python -m benchmarks.decode_speed                          an untrained model of 256 units, 8,000 words
-    python -m benchmarks.decode_speed --sentences test.es      sentences from a file
-    python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
+    python -m benchmarks.decode_speed --run runs/spa-eng
     python -m benchmarks.decode_speed --run runs/spa-eng --sentences test.es --references test.en
 
-An untrained model does not end its sentences. Its translations are therefore cut at the number of source tokens plus
-one, which resembles real lengths. The field "lengths" of the result states this. Single sentences run as in TensorFlow
-Serving: a session gets the names of the tensors to feed and to fetch. The size of an export, and the seconds to write
-and load it, are also reported. Prints JSON with the median and all repetitions of each measurement.
+Single sentences run as in TensorFlow Serving: a session gets the names of the tensors to feed and to fetch. Prints JSON
+with the median and all repetitions of each measurement.
 """
 
 from __future__ import annotations
@@ -30,33 +26,24 @@ import tyro
 from benchmarks.machine import machine, output_of, print_result
 from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.translate import Translate
-from nmt_keras.config.model import CellName
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
 
 LINES = 1000  # of the built-in sample corpus
+BEAMS = (1, 5)
 
 
 @dataclass(frozen=True)
 class Settings:
     """Options of the benchmark."""
 
-    run: Path | None = None
-    """Run directory. None builds an untrained model."""
-    units: int = 256
-    """Number of units of the untrained model's decoder, attention, output layer and embedding. Each direction of the
-    encoder has half as many."""
-    cell: CellName = "gru"
-    """Cell of the untrained model's encoder and decoder."""
-    vocabulary: int = 8000
-    """Number of words on each side of the untrained model."""
+    run: Path = Path()
+    """Run directory. Default: the current folder."""
     sentences: Path | None = None
     """File with a source sentence per line. None uses the built-in sample corpus."""
     batch_size: int = 64
     """Number of sentences translated together."""
-    beams: tuple[int, ...] = (1, 5)
-    """Beam sizes to measure; 1 is greedy search."""
     references: Path | None = None
     """File with the reference translations. If set, BLEU is reported."""
     single: int = 200
@@ -75,33 +62,24 @@ def main(settings: Settings) -> None:
         print(json.dumps(singly(settings.version, json.load(sys.stdin), settings.repeats)))
         return
     import_tensorflow(Translate.threads)
-    from nmt_keras.models.seq2seq import Seq2Seq
+    from nmt_keras.corpus.sample import sample_pairs
+    from nmt_keras.runs import Run
 
-    before = machine()
-    sentences = read_sentences(settings)
-    translator = load_run(settings.run) if settings.run else untrained(settings, sentences)
-    network = translator.model
-    assert isinstance(network, Seq2Seq)
+    before, sentences = machine(), [pair.source for pair in sample_pairs()[:LINES]]
+    if settings.sentences:
+        sentences = settings.sentences.read_text(encoding="utf-8").splitlines()
+    translator = Run(settings.run).translator()
+    size = sum(variable.shape.num_elements() for variable in translator.model.trainable_variables)
     results = []
-    for width in settings.beams:
+    for width in BEAMS:
         search = replace(translator.search, beam_size=width, n_best=None)
         results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
-    model = {
-        "run": str(settings.run) if settings.run else None,
-        "decoder_units": network.decoder.units,
-        "target_vocabulary": translator.target_tokenizer.vocabulary_size,
-        "parameters": sum(variable.shape.num_elements() for variable in network.trainable_variables),
-        "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
-    }
-    exports = exported(translator)
     told = (
-        f"{model['decoder_units']} units, {model['target_vocabulary']:,} target tokens in the vocabulary, "
-        f"{model['parameters']:,} parameters; {len(sentences):,} sentences."
+        f"{translator.target_tokenizer.vocabulary_size:,} target tokens in the vocabulary, {size:,} parameters; "
+        f"{len(sentences):,} sentences."
     )
-    sizes = {"megabytes": "size, MB", "seconds_to_export": "to export, s", "seconds_to_load": "to load, s"}
-    rows = [{"export": name, **{sizes[key]: value for key, value in one.items()}} for name, one in exports.items()]
-    found = {"model": model, "sentences": len(sentences), "results": results, "export": exports}
-    print_result(before, found, told, list(map(search_row, results)), rows)
+    found = {"parameters": size, "sentences": len(sentences), "results": results}
+    print_result(before, found, told, list(map(search_row, results)))
 
 
 def search_row(result: dict[str, Any]) -> dict[str, Any]:
@@ -115,62 +93,6 @@ def search_row(result: dict[str, Any]) -> dict[str, Any]:
         "one sentence alone, median, ms": round(alone["median"], 1),
         "95th percentile, ms": round(alone["p95"], 1),
     }
-
-
-def read_sentences(settings: Settings) -> list[str]:
-    """Returns the sentences to translate."""
-    if settings.sentences:
-        return settings.sentences.read_text(encoding="utf-8").splitlines()
-    from nmt_keras.corpus.sample import sample_pairs
-
-    return [pair.source for pair in sample_pairs()[:LINES]]
-
-
-def load_run(folder: Path) -> ModelTranslator:
-    """Returns a translator with a run's best model."""
-    from nmt_keras.runs import Run
-
-    return Run(folder).translator()
-
-
-def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
-    """Returns a translator with random weights. Its vocabulary has the sentences' words and invented words."""
-    import tensorflow as tf
-
-    from nmt_keras.config import (
-        AttentionConfig,
-        DecoderConfig,
-        EncoderConfig,
-        ModelConfig,
-        SearchConfig,
-        TokenizerConfig,
-    )
-    from nmt_keras.models.seq2seq import build_model
-    from nmt_keras.text import WordTokenizer, fit_tokenizer
-    from nmt_keras.text.tokens import SPECIALS
-    from nmt_keras.translation.model_translator import ModelTranslator
-
-    class CutTranslator(ModelTranslator):
-        """Translator that cuts translations at about the length of a trained model's translations."""
-
-        def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
-            return source_lengths + 1
-
-    size, units = settings.vocabulary, settings.units
-    config = TokenizerConfig(kind="word", vocabulary_size=size)
-    known = fit_tokenizer(config, sentences)
-    words = [word.decode() for word in known.surfaces(tf.range(known.vocabulary_size)[tf.newaxis])[0].numpy()][4:]
-    invented = [f"word{i}" for i in range(size - len(SPECIALS) - len(words))]
-    text = WordTokenizer([*SPECIALS, *words, *invented], config)
-    sizes = ModelConfig(
-        embedding_size=units,
-        encoder=EncoderConfig(cell=settings.cell, units=units // 2),
-        attention=AttentionConfig(units=units),
-        decoder=DecoderConfig(cell=settings.cell, units=units, output_units=units),
-        dropout=0.0,
-    )
-    tf.keras.utils.set_random_seed(1)
-    return CutTranslator(text, text, build_model(sizes, size, size), search=SearchConfig())
 
 
 def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:
@@ -223,45 +145,19 @@ def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Setti
 
 
 def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:
-    """Measures the milliseconds of each sentence in this process, for every repetition."""
+    """Returns the milliseconds of each sentence in an export that is loaded as in TensorFlow Serving."""
+    import tensorflow as tf
+
     from nmt_keras.export.run_saved_model import load_text_kernels
 
     load_text_kernels()
-    session, loaded = load(version)
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(version))
     signature = loaded.signature_def["serving_default"]
     feed, fetches = signature.inputs["text"].name, [output.name for output in signature.outputs.values()]
     run = session.make_callable(fetches, [feed])
     return [[1000.0 * seconds(partial(run, [sentence])) for sentence in sentences] for _ in range(repeats + 1)][1:]
-
-
-def load(version: Path) -> tuple[Any, Any]:
-    """Loads an exported model as TensorFlow Serving does. Returns the session and the MetaGraphDef."""
-    import tensorflow as tf
-
-    session = tf.compat.v1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        return session, tf.compat.v1.saved_model.load(session, ["serve"], str(version))
-
-
-def exported(translator: ModelTranslator) -> dict[str, dict[str, float]]:
-    """Returns megabytes of an export and seconds to write and load it, in full and half precision."""
-    from nmt_keras.config import ExportConfig
-    from nmt_keras.export import export
-
-    found = {}
-    for name, half in (("float32", False), ("half precision", True)):
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.perf_counter()
-            version = export(translator, Path(folder), config=ExportConfig(half_precision=half))
-            made = time.perf_counter()
-            load(version)[0].close()
-            size = sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
-            found[name] = {
-                "megabytes": round(size / 1e6, 1),
-                "seconds_to_export": round(made - began, 1),
-                "seconds_to_load": round(time.perf_counter() - made, 2),
-            }
-    return found
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Checks and measures a GPU: parity with the CPU, speed of training and search, and an export that runs on a CPU.
+"""Checks and measures a GPU: parity with the CPU, and speed of training and search.
 
     python -m benchmarks.gpu --to gpu.json                     all parts, in at most ten minutes
     python -m benchmarks.gpu --to gpu.json --corpus spa-eng.zip
@@ -10,7 +10,6 @@ The benchmark has these parts:
     parity-RECIPE          difference of loss and gradients between the GPU (plain graph, XLA) and the CPU
     train-SYSTEM-EXECUTION target tokens per second and peak memory, in float32, TF32, bfloat16 or float16
     decode, decode-cpu     greedy and beam search: sentences per second, and milliseconds of a single sentence
-    export                 a model trained on the GPU, exported, and run in a process without a GPU
 
 There are two executions: ``plain``, a plain graph, and ``xla``, a step compiled by XLA. Each part runs in its own
 process with a time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten
@@ -43,10 +42,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import tyro
 
-import nmt_keras
-from benchmarks.machine import machine
+from benchmarks.machine import machine, output_of
 from benchmarks.train_speed import WORDS, matched
-from nmt_keras.config import END, ModelConfig, Recipe
+from nmt_keras.config import END, ModelConfig, Recipe, require_choice
 from nmt_keras.io.files import write_whole
 from nmt_keras.recipes import find_recipe
 
@@ -66,8 +64,6 @@ Result = dict[str, Any]
 
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-3
 """Maximum relative difference of the loss, and of the gradient of each weight, between two devices in float32."""
-SCORE_TOLERANCE = 1e-2
-"""Maximum difference in nats between the log-likelihoods of a translation on the GPU, in TF32, and on the CPU."""
 FAMILIES = (
     "conditional-gru",
     "rnnsearch-small",
@@ -150,108 +146,81 @@ def main(settings: Settings) -> None:
         for result in PARTS[settings.only](settings):
             print(json.dumps(result), flush=True)
         return
-    names = chosen(settings.parts)
-    deadline = time.monotonic() + 60.0 * settings.minutes
-    typed = " ".join(["python -m benchmarks.gpu", *sys.argv[1:]])
-    head = {**machine(("tensorflow", "keras")), "nmt_keras": nmt_keras.__version__, "commit": commit()}
-    report = Report(settings.to, {**head, "command": typed, "dry": settings.dry})
-    run_part("device", settings, report, deadline)
-    seen = report.results("device")
+    for name in settings.parts:
+        require_choice("--parts", tuple(PARTS), name)
+    report = Report(settings, {**machine(("tensorflow", "keras")), "command": " ".join(sys.argv), "dry": settings.dry})
+    report.run("device")
+    seen = report.parts["device"]["results"]
     if not settings.dry and not (seen and seen[0]["gpu"]):
         error = report.parts["device"]["error"] or "TensorFlow lists no GPU"
         raise SystemExit(f"gpu: no GPU can be used: {error}. Install tensorflow[and-cuda], or pass --dry.")
+    names = [name for name in settings.parts or PARTS if name != "device"]
     together = [name for name in names if name.startswith("parity-")]
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-        list(pool.map(lambda name: run_part(name, settings, report, deadline), together))
+        list(pool.map(report.run, together))
     for name in names:
-        if name not in (*together, "device"):
-            run_part(name, settings, report, deadline)
-    print(report.summary())
-
-
-def commit() -> str | None:
-    """Returns the commit of this checkout, with "-dirty" if it has changes. ``None`` outside a Git checkout."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def chosen(asked: Sequence[str]) -> tuple[str, ...]:
-    """Returns the parts to run, all if ``asked`` is empty. Raises SystemExit if a part does not exist."""
-    if unknown := [name for name in asked if name not in PARTS]:
-        raise SystemExit(f"gpu: --parts: expected some of {', '.join(PARTS)}; received {', '.join(unknown)}.")
-    return tuple(asked) or tuple(PARTS)
+        if name not in together:
+            report.run(name)
 
 
 class Report:
     """JSON file with the machine, and the seconds, results and error of each part.
 
     Args:
-        path: Path of the file.
+        settings: Options.
         head: Fields to write before the parts.
     """
 
-    def __init__(self, path: Path, head: Result):
-        self.path, self.head = path, head
+    def __init__(self, settings: Settings, head: Result):
+        self.settings, self.head = settings, head
         self.parts: dict[str, Result] = {}
-        self.lock, self.began = threading.Lock(), time.monotonic()
+        self.lock, self.deadline = threading.Lock(), time.monotonic() + 60.0 * settings.minutes
 
-    def begin(self, name: str) -> None:
-        """Adds a part."""
+    def run(self, name: str) -> None:
+        """Runs one part in its own process group, which is killed at the time limit."""
+        part = self.parts[name] = {"seconds": 0.0, "results": [], "error": "not run: no time was left"}
+        began = time.monotonic()
+        limit = min(self.settings.part_seconds, self.deadline - began)
+        options = ["--dry"] * self.settings.dry
+        options += ["--corpus", str(self.settings.corpus.resolve())] if self.settings.corpus else []
+        if limit <= 0:
+            self.write()
+            return
+        with tempfile.TemporaryFile() as said:
+            with subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.gpu", "--only", name, *options],
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                env=environment(name),
+                cwd=ROOT,
+                start_new_session=True,
+            ) as process:
+                killer = threading.Timer(limit, kill_group, [process.pid])
+                killer.start()
+                for line in process.stdout or ():
+                    part["results"] += [json.loads(line)] if line.startswith("{") else []
+                    self.write()
+            killer.cancel()
+            said.seek(0)
+            reason = said.read().decode(errors="replace").replace(f"{ROOT}/", "").strip()[-1500:]
+        part["seconds"], code = round(time.monotonic() - began, 1), process.returncode
+        stopped = code == -signal.SIGKILL and part["seconds"] >= round(limit, 1)
+        error = f"stopped after {limit:.0f} s" if stopped else f"exit code {code}: {reason}"
+        part["error"] = error if code else None
+        self.write()
+        print(name, {**part, "results": len(part["results"])}, file=sys.stderr, flush=True)
+
+    def write(self) -> None:
+        """Writes the file."""
         with self.lock:
-            self.parts[name] = {"seconds": 0.0, "results": [], "error": None}
-
-    def add(self, name: str, result: Result) -> None:
-        """Adds a result of a part."""
-        with self.lock:
-            self.parts[name]["results"].append(result)
-            self._write()
-
-    def end(self, name: str, seconds: float, error: str | None) -> None:
-        """Records the seconds and the error of a part that has ended."""
-        with self.lock:
-            self.parts[name] |= {"seconds": round(seconds, 1), "error": error}
-            self._write()
-            count = len(self.parts[name]["results"])
-        print(f"{name}: {count} results in {seconds:.0f} s{f', {error}' if error else ''}", file=sys.stderr, flush=True)
-
-    def results(self, name: str) -> list[Result]:
-        """Returns the results of a part so far."""
-        return list(self.parts[name]["results"])
-
-    def _write(self) -> None:
-        whole = {**self.head, "seconds": round(time.monotonic() - self.began), "parts": self.parts}
-        told = {"fastest": fastest(self.parts), "shown": [] if self.head.get("dry", True) else shown(self.parts)}
-        write_whole(self.path, json.dumps({**whole, **told}, indent=2) + "\n")
-
-    def summary(self) -> str:
-        """Returns lines with the failed parts, the differing results and the fastest executions."""
-        failed = [f"{name}: {part['error']}" for name, part in self.parts.items() if part["error"]]
-        wrong = [
-            f"{name}: differs, {json.dumps(result)}"
-            for name, part in self.parts.items()
-            for result in part["results"]
-            if result.get("passed") is False
-        ]
-        quickest = [f"{what}: {execution} is the fastest" for what, execution in fastest(self.parts).items()]
-        return "\n".join([*failed, *wrong, *quickest, f"{len(self.parts)} parts, written to {self.path}"])
-
-
-def fastest(parts: dict[str, Result]) -> dict[str, str]:
-    """Returns the execution with the most target tokens per second, by system and precision."""
-    rates: dict[str, dict[str, float]] = {}
-    for part in parts.values():
-        for result in part["results"]:
-            if "target_tokens_per_s" in result:
-                what = f"{result['system']}, {result['precision']}"
-                rates.setdefault(what, {})[result["execution"]] = result["target_tokens_per_s"]
-    return {what: max(found, key=lambda one: found[one]) for what, found in rates.items() if len(found) > 1}
+            told = [] if self.settings.dry else shown(self.parts)
+            whole = {**self.head, "parts": self.parts, "shown": told}
+            write_whole(self.settings.to, json.dumps(whole, indent=2) + "\n")
 
 
 def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
-    """Returns paragraphs and tables of parity, training, search, export and failed parts; nothing without a GPU."""
+    """Returns paragraphs and tables of parity, training, search and failed parts; nothing without a GPU."""
     results = [result for part in parts.values() for result in part["results"]]
     device = next(iter(parts["device"]["results"]), {"gpu": None})
     if device["gpu"] is None:
@@ -284,52 +253,9 @@ def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
     ]
     tables = [[{title: row[key] for key, title in columns.items()} for row in trained], searches]
     told += [table for table in tables if table]
-    for row in parts.get("export", {"results": []})["results"]:
-        told.append(
-            f"Exported on the GPU, run on a CPU: {row['equal_translations']} of {row['translations']} translations "
-            f"equal; the largest difference is {row['largest_difference_in_nats']:.1e} nats."
-        )
     errors = {name: part["error"] for name, part in parts.items() if part["error"]}
     failed = [f"{name} ({error})" if "stopped" in error else name for name, error in errors.items()]
     return told + ([f"Failed checks: {', '.join(failed)}."] if failed else [])
-
-
-def run_part(name: str, settings: Settings, report: Report, deadline: float) -> None:
-    """Runs one part in its own process group, which is killed at the time limit."""
-    report.begin(name)
-    began = time.monotonic()
-    limit = min(settings.part_seconds, deadline - began)
-    if limit <= 0:
-        report.end(name, 0.0, "not run: no time was left")
-        return
-    options = ["--only", name, *(["--dry"] if settings.dry else [])]
-    options += ["--corpus", str(settings.corpus.resolve())] if settings.corpus else []
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.gpu", *options],
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            env=environment(name),
-            cwd=ROOT,
-            start_new_session=True,
-        ) as process,
-    ):
-        killer = threading.Timer(limit, kill_group, [process.pid])
-        killer.start()
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("{"):
-                report.add(name, json.loads(line))
-        code = process.wait()
-        killer.cancel()
-        said.seek(0)
-        reason = said.read().decode(errors="replace").replace(f"{ROOT}/", "").strip()[-1500:]
-    seconds = time.monotonic() - began
-    stopped = code == -signal.SIGKILL and seconds >= limit
-    error = None if code == 0 else f"stopped after {limit:.0f} s" if stopped else f"exit code {code}: {reason}"
-    report.end(name, seconds, error)
 
 
 def kill_group(group: int) -> None:
@@ -378,25 +304,16 @@ def device(settings: Settings) -> Iterator[Result]:
 
     build = tf.sysconfig.get_build_info()
     found: Result = {"gpu": None, "cuda": build.get("cuda_version"), "cudnn": build.get("cudnn_version")}
+    query = ["nvidia-smi", "--query-gpu=driver_version,memory.total", "--format=csv,noheader"]
     if gpus := tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(gpus[0])
         found |= {
             "gpu": details.get("device_name", "unnamed"),
             "compute_capability": details.get("compute_capability"),
             "gpus": len(gpus),
-            "driver": driver(),
+            "driver": output_of(query).splitlines()[0],
         }
     yield found
-
-
-def driver() -> str | None:
-    """Returns the driver version and the memory as nvidia-smi prints them, or ``None`` without nvidia-smi."""
-    command = ["nvidia-smi", "--query-gpu=driver_version,memory.total", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.splitlines()[0]
 
 
 class Computed(NamedTuple):
@@ -521,7 +438,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
         recipe, vocabulary = executed(system, execution, precision, settings.dry)
         batches = random_batches(recipe, vocabulary, settings)
         updater = build_updater(recipe, (vocabulary, vocabulary))
-        forget_peak()
+        peak_megabytes()
         began = time.perf_counter()
         compile_and_time(updater, batches, lambda _: None)
         compiling = time.perf_counter() - began
@@ -591,105 +508,42 @@ def random_batches(recipe: Recipe, vocabulary: int, settings: Settings) -> Batch
     return Batches(ids(source), ids(target), batch_size=rows, buckets=buckets, pool_size=train.pool_size, seed=1)
 
 
-def forget_peak() -> None:
-    """Resets the peak memory of the GPU."""
-    import tensorflow as tf
-
-    if accelerator() == "/GPU:0":
-        tf.config.experimental.reset_memory_stats("GPU:0")
-
-
 def peak_megabytes() -> int:
-    """Returns the peak memory of the GPU since ``forget_peak``, or of this process if there is no GPU, in megabytes."""
+    """Returns the peak memory of the GPU since the last call, or of this process if there is no GPU, in megabytes."""
     import tensorflow as tf
 
-    if accelerator() == "/GPU:0":
-        return round(tf.config.experimental.get_memory_info("GPU:0")["peak"] / 1e6)
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    if accelerator() == "/CPU:0":
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    tf.config.experimental.reset_memory_stats("GPU:0")
+    return round(peak / 1e6)
 
 
 def decode(settings: Settings) -> Iterator[Result]:
-    """Yields the speed of greedy search and of beam search, measured by ``benchmarks/decode_speed.py``."""
+    """Yields the speed of greedy search and of beam search, measured by ``benchmarks/decode_speed.py``.
+
+    The weights are random, so translations are cut at about the length of a trained model's translations.
+    """
+
     from benchmarks import decode_speed
-
-    sizes = sizes_of(settings)
-    decoding = decode_speed.Settings(
-        units=sizes.units, vocabulary=sizes.vocabulary, batch_size=256, single=sizes.single, repeats=sizes.repeats
-    )
-    sentences = [pair.source for pair in read_corpus(settings)[: sizes.sentences]]
-    translator = decode_speed.untrained(decoding, sentences)
-    for width in (1, 5):
-        searching = translator.with_search(replace(translator.search, beam_size=width))
-        yield {"beam": width, **decode_speed.measure(searching, sentences, decoding)}
-
-
-SERVED = """
-import json, sys, tensorflow as tf, nmt_keras
-version, sources, targets = json.load(sys.stdin)
-assert not tf.config.list_physical_devices("GPU")
-exported = nmt_keras.load(version)
-scores = [score.log_prob for score in exported.score(sources, targets)]
-print(json.dumps({"scores": scores, "texts": [found.text for found in exported.translate(sources)]}))
-"""
-
-
-def export(settings: Settings) -> Iterator[Result]:
-    """Trains and exports a model. Yields the difference between its scores here and in a process without a GPU."""
-    import numpy as np
-
-    from benchmarks.train_speed import rates
-    from nmt_keras.config import SearchConfig
-    from nmt_keras.corpus.sample import sample_pairs
-    from nmt_keras.export import export as write
-    from nmt_keras.recipes import SAMPLE
+    from nmt_keras.config import SearchConfig, TokenizerConfig
+    from nmt_keras.models.seq2seq import build_model
     from nmt_keras.text import fit_tokenizer
     from nmt_keras.translation.model_translator import ModelTranslator
 
-    pairs = sample_pairs()
-    source, target = (fit_tokenizer(SAMPLE.source, side) for side in zip(*pairs, strict=True))
-    recipe, _ = executed(SYSTEMS["matched-256"], "xla", "tf32", settings.dry)
-    sizes = source.vocabulary_size, target.vocabulary_size
-    updater = build_updater(recipe, sizes)
-    rates(updater, random_batches(recipe, min(sizes), settings), sizes_of(settings).steps)
-    translator = ModelTranslator(source, target, updater.model, search=SearchConfig())
-    sources, targets = ([getattr(pair, side) for pair in pairs[:20]] for side in ("source", "target"))
-    with tempfile.TemporaryDirectory() as folder:
-        version = write(translator, Path(folder))
-        bound = bound_operations(version)
-        done = subprocess.run(
-            [sys.executable, "-c", SERVED],
-            input=json.dumps([str(version), sources, targets]),
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise SystemExit(f"gpu: the export does not run on a CPU:\n{done.stderr[-1500:]}")
-    answer = json.loads(done.stdout.splitlines()[-1])
-    here = [score.log_prob for score in translator.score(sources, targets)]
-    apart = float(np.abs(np.array(here) - np.array(answer["scores"])).max())
-    texts_here = [found.text for found in translator.translate(sources)]
-    yield {
-        "bound_operations": bound,
-        "largest_difference_in_nats": float(f"{apart:.2g}"),
-        "equal_translations": sum(map(str.__eq__, texts_here, answer["texts"])),
-        "translations": len(texts_here),
-        "passed": not bound and apart < SCORE_TOLERANCE,
-    }
+    class CutTranslator(ModelTranslator):
+        def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
+            return source_lengths + 1
 
-
-def bound_operations(version: Path) -> list[str]:
-    """Returns the operations of an export that need XLA, cuDNN or a GPU, and the functions that XLA must compile."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    (graph,) = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes()).meta_graphs
-    functions = graph.graph_def.library.function
-    nodes = [*graph.graph_def.node, *(node for function in functions for node in function.node_def)]
-    compiled = [function.signature.name for function in functions if function.attr["_XlaMustCompile"].b]
-    return compiled + [
-        node.op for node in nodes if "xla" in node.op.lower() or "cudnn" in node.op.lower() or "GPU" in node.device
-    ]
+    sizes = sizes_of(settings)
+    sides = list(zip(*read_corpus(settings), strict=True))
+    source, target = (fit_tokenizer(TokenizerConfig("word", sizes.vocabulary), side) for side in sides)
+    model = matched(sizes.units, 64).model
+    network = build_model(model, source.vocabulary_size, target.vocabulary_size)
+    for width in (1, 5):
+        translator = CutTranslator(source, target, network, search=SearchConfig(beam_size=width))
+        decoding = decode_speed.Settings(batch_size=256, single=sizes.single, repeats=sizes.repeats)
+        yield {"beam": width, **decode_speed.measure(translator, sides[0][: sizes.sentences], decoding)}
 
 
 def trainings(*names: str) -> dict[str, Callable[[Settings], Iterator[Result]]]:
@@ -703,7 +557,6 @@ PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
     **trainings("conditional-gru", "rnnsearch-base"),
     "decode": decode,
     "decode-cpu": decode,
-    "export": export,
     **trainings("matched-512", "matched-256", "luong-location"),
 }
 """Functions of the parts by name, in the order in which they run."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 """Instructions of a processor that a measurement reports, as /proc/cpuinfo names them."""
@@ -74,25 +74,3 @@ def cpu_info(field: str) -> str:
         if name.strip() == field:
             return value.strip()
     return ""
-
-
-class ProcessorTime(NamedTuple):
-    """Seconds of all cores since the machine started."""
-
-    total: float
-    stolen: float  # taken by other virtual machines
-
-    @classmethod
-    def now(cls) -> ProcessorTime:
-        """Reads /proc/stat. Without that file, both are 0."""
-        statistics = Path("/proc/stat")
-        if not statistics.exists():
-            return cls(0.0, 0.0)
-        ticks = [int(each) for each in statistics.read_text().split("\n", 1)[0].split()[1:9]]
-        return cls(sum(ticks) / os.sysconf("SC_CLK_TCK"), ticks[7] / os.sysconf("SC_CLK_TCK"))
-
-
-def stolen_percent(since: ProcessorTime) -> float:
-    """Returns the percentage of all cores' time since ``since`` that other virtual machines took."""
-    now = ProcessorTime.now()
-    return round(100.0 * (now.stolen - since.stolen) / max(now.total - since.total, 1e-9), 1)

@@ -27,7 +27,7 @@ GUIDES = ("own-corpus", "train-on-a-gpu", "wmt14")
 PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
     ALIGNMENTS / "README.md",
-    *(DOCS / f"{name}.md" for name in ("tutorial", "speed", "speed-history", *(f"guides/{name}" for name in GUIDES))),
+    *(DOCS / f"{name}.md" for name in ("tutorial", "speed", *(f"guides/{name}" for name in GUIDES))),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 

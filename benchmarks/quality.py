@@ -7,10 +7,9 @@
 Training minutes include compilation. Sizes and rates were chosen on the validation set. The validation set and the test
 set are translated with greedy search and with beam 5. Prints JSON.
 
-    python -m benchmarks.quality --corpus spa-eng.zip --plan hour --run runs/second --seed 2
     python -m benchmarks.quality --corpus spa-eng.zip --plan hour --run runs/second --seed 2 --ensemble runs/first
 
-The last command evaluates the ensemble of two finished runs, and each run alone.
+This command evaluates the ensemble of a finished run and of others, which have other seeds.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +29,7 @@ from typing import Any, Literal
 import tyro
 
 from benchmarks.machine import machine, output_of, print_result
+from nmt_keras.config import require
 
 RECIPE = "conditional-gru"
 """Recipe of all plans."""
@@ -76,8 +76,8 @@ class Settings:
     """Path of a corpus file, or "sample"."""
     plan: Literal["ten-minutes-float32", "ten-minutes", "hour", "guided"]
     run: Path | None = None
-    """Run directory to keep. The output of training is written to RUN.log, the machine to RUN.machine.json. An existing
-    run is evaluated without training."""
+    """Run directory to keep. The output of training and the machine are written to RUN.json. A run that has this file
+    is evaluated without training."""
     seed: int = 1
     """Seed of the training."""
     alignments: Path | None = None
@@ -90,117 +90,42 @@ def main(settings: Settings) -> None:
     """Trains, translates and prints the result."""
     with tempfile.TemporaryDirectory() as folder:
         run = settings.run or Path(folder) / "run"
-        if not (run.exists() and log_of(run).exists()):
-            train(settings, run, Path(folder) / "cache")
-        plan, runs = PLANS[settings.plan], (run, *settings.ensemble)
-        for each in runs:
-            require_plan(each, plan)
-        require_seeds(runs, settings.seed)
-        if not machine_of(run).exists():
-            raise SystemExit(f"quality: {machine_of(run)} is missing. It describes the machine. Pass another --run.")
-        results = [result_of(each) for each in runs]
-        found: dict[str, Any] = results[0] if len(runs) == 1 else {"members": results, "bleu": bleu(runs)}
-        before = json.loads(machine_of(run).read_text(encoding="utf-8"))
-    print_result(before, {"recipe": RECIPE, "plan": plan, **found}, *shown(results, found["bleu"], plan))
+        record = run.with_name(f"{run.name}.json")
+        if not record.exists():
+            train(settings, run, record, Path(folder) / "cache")
+        runs = [run, *settings.ensemble]
+        seeds = [json.loads((each / "recipe.json").read_text(encoding="utf-8"))["train"]["seed"] for each in runs]
+        require(len({*seeds}) == len(seeds), "--ensemble", "runs with different seeds", seeds)
+        before = json.loads(record.read_text(encoding="utf-8"))
+        found = {"recipe": RECIPE, "plan": PLANS[settings.plan], "seeds": seeds, **result_of(run, before.pop("said"))}
+        print_result(before, {**found, "bleu": bleu(runs)})
 
 
-def shown(
-    runs: Sequence[dict[str, Any]], bleu: dict[str, Any], plan: dict[str, Any]
-) -> tuple[list[dict[str, Any]], str]:
-    """Returns the table of BLEU by part, system and search, and a paragraph on the training of each run."""
-    alone = {f"seed {run['seed']}": run["bleu"] for run in runs}
-    systems = {**alone, "ensemble": bleu} if len(runs) > 1 else {"BLEU": bleu}
-    table = [
-        {"": f"{part}, {name}", **{search: found[f"{part}, {search}"]["bleu"] for search in SEARCHES}}
-        for part in PARTS
-        for name, found in systems.items()
-    ]
-    trained = [
-        (f"Seed {run['seed']}: " if len(runs) > 1 else "")
-        + f"{run['training_minutes']} minutes of training, including "
-        f"{run['compile_s']:.0f} s of compilation: {run['updates']:,} updates, {run['epochs']} epochs, "
-        f"{run['target_tokens_per_s']:,} target tokens/s."
-        for run in runs
-    ]
-    options = ", ".join(f"`--{name} {value}`" for name, value in plan.items())
-    more = round(runs[0]["training_minutes"]) - plan["minutes"]
-    then = f", then `--more-minutes {more}`" if more > 0 else ""
-    return table, f"{' '.join(trained)} `{RECIPE}` with {options}{then}."
-
-
-def log_of(run: Path) -> Path:
-    """Returns the file with the output of training."""
-    return run.with_name(f"{run.name}.log")
-
-
-def machine_of(run: Path) -> Path:
-    """Returns the file that describes the machine before training."""
-    return run.with_name(f"{run.name}.machine.json")
-
-
-def train(settings: Settings, run: Path, cache: Path) -> None:
-    """Trains the plan. Writes the run directory, the output of training and the machine."""
-    if (settings.plan == "guided") != (settings.alignments is not None):
-        raise SystemExit("quality: pass --alignments with the plan guided, and with no other plan.")
-    run.parent.mkdir(parents=True, exist_ok=True)
-    machine_of(run).write_text(json.dumps(machine()), encoding="utf-8")
-    plan = {**PLANS[settings.plan], "train.seed": settings.seed}
+def train(settings: Settings, run: Path, record: Path, cache: Path) -> None:
+    """Trains the plan. Writes the run directory, and the machine and the output of training to ``record``."""
+    require((settings.plan == "guided") == bool(settings.alignments), "--alignments", "a file for guided alone", None)
+    plan, before = {**PLANS[settings.plan], "train.seed": settings.seed}, machine()
     options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
     options += ["--alignments", str(settings.alignments)] if settings.alignments else []
     command = [sys.executable, "-m", "nmt_keras", "train", RECIPE, "--corpus", settings.corpus, "--run", str(run)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache.resolve())}
     said = output_of([*command, *options], env=environment, stderr=subprocess.STDOUT)
-    log_of(run).write_text(said, encoding="utf-8")
+    record.write_text(json.dumps({**before, "said": said}), encoding="utf-8")
 
 
-def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
-    """Raises SystemExit if ``run`` has another recipe than ``RECIPE`` with the options of ``plan``."""
-    recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
-    if recipe["name"] != RECIPE:
-        raise SystemExit(
-            f"quality: {run}: expected the recipe {RECIPE}, received {recipe['name']}. Pass another --run."
-        )
-    for name, value in plan.items():
-        found: Any = recipe["train"] if name == "minutes" else recipe
-        for part in name.replace("-", "_").split("."):
-            found = found[part]
-        if found != value:
-            raise SystemExit(
-                f"quality: {run}: expected the plan's {name} {value}, received {found}. Pass another --run."
-            )
-
-
-def require_seeds(runs: Sequence[Path], seed: int) -> None:
-    """Raises SystemExit if two runs have the same seed, or if the first run has another seed than ``seed``."""
-    seeds = [seed_of(run) for run in runs]
-    if seeds[0] != seed or len(set(seeds)) < len(seeds):
-        raise SystemExit(
-            f"quality: the runs must have different seeds, and the first must have --seed {seed}. Received: {seeds}. "
-            "Pass other runs."
-        )
-
-
-def seed_of(run: Path) -> int:
-    """Returns the seed of a run."""
-    return int(json.loads((run / "recipe.json").read_text(encoding="utf-8"))["train"]["seed"])
-
-
-def result_of(run: Path) -> dict[str, Any]:
+def result_of(run: Path, said: str) -> dict[str, Any]:
     """Returns the results of a finished run, from its directory and from the output of training."""
-    said = log_of(run).read_text(encoding="utf-8")
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     # the last ones are those of the whole run, if it was resumed or continued
     minutes = re.findall(r"trained for ([\d.]+) minutes", said)[-1]
     compilation, batches = re.findall(r"([\d.]+) of them for compilation, in epochs of (\d+) batches", said)[-1]
     updates = max(row["step"] for row in rows)
     return {
-        "seed": seed_of(run),
         "updates": updates,
         "epochs": round(updates / int(batches), 2),
         "target_tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
         "compile_s": round(60 * float(compilation)),
         "training_minutes": float(minutes),
-        "bleu": bleu([run]),
     }
 
 

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from benchmarks.alignment import gold_pairs, run_weights, weight_figures
-from nmt_keras.config import Recipe, TokenizerConfig, require, require_choice
+from nmt_keras.config import CorpusConfig, Recipe, TokenizerConfig, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.corpus.split import Part
 from nmt_keras.io.files import read_json, write_whole
 from nmt_keras.recipes import CONDITIONAL_GRU, SPANISH_ENGLISH, find_recipe
 
@@ -399,24 +400,26 @@ def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pa
     return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
 
 
-def pairs_of(group: Group, path: Path | None) -> Sequence[Pair]:
-    """Returns all pairs of a group's corpus. Those of the Spanish-English corpus are read from ``path``."""
-    if group.corpus == "sample":
+def pairs_of(corpus: str, path: Path | None) -> Sequence[Pair]:
+    """Returns all pairs of a corpus. Those of the Spanish-English corpus are read from ``path``."""
+    if corpus == "sample":
         return sample_pairs()
     require(path is not None, "--corpus", "the file of the Spanish-English corpus", path)
     assert path is not None
     return read_pairs(path, source_column=1, target_column=0).pairs
 
 
-def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
-    """Returns the benchmark split, or the recipes' own split, with the group's limits on the training set."""
-    config = group.systems[0].corpus
+def parts_of(config: CorpusConfig, pairs: Sequence[Pair]) -> dict[Part, list[Pair]]:
+    """Returns the sets of a corpus: the benchmark split, or another split that recipes have."""
     taken = list(pairs[: config.first])
-    parts = (
-        split_pairs(taken, key_side="target")
-        if config.split == "hashed-groups"
-        else shuffle_pairs(taken, seed=config.seed)
-    )
+    if config.split == "hashed-groups":
+        return split_pairs(taken, key_side="target")
+    return shuffle_pairs(taken, seed=config.seed)
+
+
+def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
+    """Returns the corpus of the group's recipes, with the group's limits on the training set."""
+    parts = parts_of(group.systems[0].corpus, pairs)
     train = parts["train"]
     if group.pairs is not None:
         train = random.Random(1).sample(train, group.pairs)
@@ -489,19 +492,30 @@ def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, Any]:
 
 def write_lengths(study: Study) -> None:
     """Writes the BLEU of each run by length of the source to lengths.json."""
+    texts = {
+        system.name: [
+            study.path(system, seed).with_suffix(".txt").read_text("utf-8").split("\n")[:-1] for seed in study.seeds
+        ]
+        for system in study.systems
+    }
+    write(study.folder / "lengths.json", bleu_by_length(study.pairs, texts))
+
+
+def bleu_by_length(pairs: Sequence[Pair], texts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+    """Returns the BLEU of each system's runs for each range of source lengths, from their translations."""
     from nmt_keras.evaluation.metrics import bleu, length_bins
 
-    found = {}
-    for label, inside in length_bins([words(pair.source) for pair in study.pairs], SHORT_LENGTHS).items():
-        references = [study.pairs[i].target for i in inside]
-        scores: dict[str, list[float]] = {}
-        for system in study.systems:
-            for path in (study.path(system, seed) for seed in study.seeds):
-                texts = path.with_suffix(".txt").read_text("utf-8").split("\n")
-                score = bleu([texts[i] for i in inside], references).value
-                scores.setdefault(system.name, []).append(round(score, 2))
-        found[label] = {"sentences": len(inside), "bleu": scores}
-    write(study.folder / "lengths.json", found)
+    def score(run: Sequence[str], inside: Sequence[int]) -> float:
+        return round(bleu([run[i] for i in inside], [pairs[i].target for i in inside]).value, 2)
+
+    bins = length_bins([words(pair.source) for pair in pairs], SHORT_LENGTHS)
+    return {
+        label: {
+            "sentences": len(inside),
+            "bleu": {name: [score(run, inside) for run in runs] for name, runs in texts.items()},
+        }
+        for label, inside in bins.items()
+    }
 
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[str, Any], list[str]]:
@@ -610,7 +624,7 @@ def main(settings: Settings) -> None:
     known = groups()
     require_choice("group", tuple(known), settings.group)
     group = known[settings.group]
-    corpus, path = corpus_of(group, pairs := pairs_of(group, settings.corpus)), settings.alignments
+    corpus, path = corpus_of(group, pairs := pairs_of(group.corpus, settings.corpus)), settings.alignments
     require(group.guided == (path is not None), "--alignments", "a file for guided alignment alone", path)
     if path is not None:
         corpus = with_alignments(corpus, pairs, path.read_text("utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""Writes docs/results.md and its figures from the template and the JSON files in docs/results.
+"""Writes docs/results.md and its figures from the template and the archives in docs/results.
 
     python -m benchmarks.results_page
 
@@ -21,6 +21,7 @@ The template, docs/results/results.template, contains the text. Its fields are f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,8 +31,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
+from benchmarks.archives import RESULTS, TABLE, files_of
 from benchmarks.measured import rows_table
-from benchmarks.results import COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, groups
+from benchmarks.results import COMBINED, LADDER, VOCABULARY, WINDOW, groups
 from nmt_keras.markdown import table
 from nmt_keras.plotting import (
     Panel,
@@ -91,8 +93,15 @@ CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
 
 
 @cache
-def read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+def read(group: Path, name: str) -> Any:
+    """Returns the content of a JSON file of a group."""
+    return json.loads(files_of(group)[name])
+
+
+@cache
+def archived() -> tuple[Path, ...]:
+    """Returns the groups in docs/results."""
+    return tuple(sorted(path.with_name(path.name.partition(".")[0]) for path in RESULTS.glob("*.tar.xz")))
 
 
 class Field:
@@ -108,23 +117,23 @@ class Field:
 # Figures in the text
 
 
-def system(name: str, group: str = "*") -> Result:
+def system(name: str, group: str | None = None) -> Result:
     """Returns the row of a system in the table of a group, by default of that with the most runs of the system."""
-    tables = [read(path) for path in sorted(RESULTS.glob(f"{group}/table.json"))]
-    return max(
-        (row for one in tables for row in one["systems"] if row["name"] == name), key=lambda row: len(row["seeds"])
-    )
+    tables = [read(one, TABLE) for one in archived() if group in (None, one.name)]
+    rows = (row for one in tables for row in one.get("systems", ()) if row["name"] == name)
+    return max(rows, key=lambda row: len(row["seeds"]))
 
 
 def runs_of(name: str) -> list[Result]:
-    """Returns the results of a system's runs, in the order of their seeds."""
-    paths = sorted(RESULTS.glob(f"*/{name}-[0-9].json"))
-    return [read(path) for path in paths if path.parent == paths[0].parent]
+    """Returns the results of a system's runs in the first group that has them, in the order of their seeds."""
+    names = [f"{name}-{seed}.json" for seed in range(10)]
+    found = ([read(group, one) for one in names if one in files_of(group)] for group in archived())
+    return next(filter(None, found))
 
 
 def run(name: str) -> Result:
     """Returns the result of a run."""
-    result: Result = read(sorted(RESULTS.glob(f"*/{name}.json"))[0])
+    result: Result = next(read(group, f"{name}.json") for group in archived() if f"{name}.json" in files_of(group))
     return result
 
 
@@ -159,7 +168,7 @@ def statistics_of(name: str) -> tuple[float, float, int]:
 
 def by_length(group: str, name: str, label: str) -> list[float]:
     """Returns the BLEU of each run on the sentences of a length."""
-    scores: list[float] = read(RESULTS / group / "lengths.json")[label.replace("_", " ")]["bleu"][name]
+    scores: list[float] = read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["bleu"][name]
     return scores
 
 
@@ -183,10 +192,10 @@ def quarter(found: Result) -> float:
 
 def group_section(folder: Path) -> str:
     """Returns the table of the group in ``folder``, and the command that trains it."""
-    name, protocol = folder.name, read(folder / "table.json")
+    name, protocol = folder.name, read(folder, TABLE)
     group = groups()[name]
-    rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
-    first = read(folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json")
+    rows = [line for line in files_of(folder)["table.md"].splitlines() if line.startswith("|")]
+    first = read(folder, f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json")
     pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
     if protocol.get("core_hours") is not None:
         pilots += f"; {protocol['core_hours']:.1f} core hours of training"
@@ -208,10 +217,10 @@ def combined_section(folder: Path) -> str:
     """Returns the table of a group's combined systems, each after the runs that it is made of."""
     rows: dict[str, Result] = {}
     for combined in groups()[folder.name].combined:
-        for path in sorted(folder.glob(f"{combined.name}-*.json")):
-            result = read(path)
-            members = (folder / f"{one}.json" for one in result["runs"])
-            rows |= {**{one.stem: read(one) for one in members if one.exists()}, combined.name: result}
+        result = read(folder, f"{combined.name}-1.json")
+        members = {one: f"{one}.json" for one in result["runs"]}
+        rows |= {one: read(folder, file) for one, file in members.items() if file in files_of(folder)}
+        rows[combined.name] = result
     cells = []
     for name, row in rows.items():
         scores = [
@@ -225,7 +234,7 @@ def combined_section(folder: Path) -> str:
 
 def lengths_section(folder: Path) -> str:
     """Returns the table of BLEU by length of the source, the mean and standard deviation over the runs."""
-    bins = read(folder / "lengths.json")
+    bins = read(folder, "lengths.json")
     names = next(iter(bins.values()))["bleu"]
     heads = ["system", *(f"{label} ({one['sentences']:,})" for label, one in bins.items())]
     cells = [[name, *(_spread(one["bleu"][name], 1) for one in bins.values())] for name in names]
@@ -240,13 +249,13 @@ def rungs_section(folder: Path) -> str:
     """Returns the table of Luong's systems, with the paper's BLEU."""
     here: dict[str, tuple[float, float]] = {}
     made_of: dict[str, float] = {}
-    for row in read(folder / "table.json")["systems"]:
+    for row in read(folder, TABLE)["systems"]:
         here[row["name"]] = row["bleu"]["mean"], row["perplexity"]["mean"]
     for combined in COMBINED:
-        result = read(folder / f"{combined.name}-1.json")
+        result = read(folder, f"{combined.name}-1.json")
         here[combined.name] = result["bleu"], result["perplexity"]
         if len(result["runs"]) == 1:
-            made_of[combined.name] = read(folder / f"{result['runs'][0]}.json")["bleu"]
+            made_of[combined.name] = read(folder, f"{result['runs'][0]}.json")["bleu"]
     cells, before, before_there = [], None, None
     for name, (rung, there, perplexity_there) in RUNGS.items():
         bleu, perplexity = here[name]
@@ -275,7 +284,7 @@ def table_1() -> str:
     return table(["model", *heads, "paper's model", "all", "no UNK"], cells)
 
 
-def error_rates(source: Path) -> str:
+def error_rates() -> str:
     """Returns the table of alignment error rates, precision and recall on Spanish-English, lowest error first.
 
     A system of several groups has the row of the group with the most runs of it. The interval is that of the first run.
@@ -284,16 +293,15 @@ def error_rates(source: Path) -> str:
     rows: dict[str, tuple[float, list[str]]] = {}
     counts: dict[str, int] = {}
     for name, group in groups().items():
-        if group.corpus == "sample" or not (source / name / "table.json").exists():
+        if group.corpus == "sample":
             continue
+        source = RESULTS / name
         found = {
-            row["name"]: [read(source / name / f"{row['name']}-{seed}.json") for seed in row["seeds"]]
-            for row in read(source / name / "table.json")["systems"]
+            row["name"]: [read(source, f"{row['name']}-{seed}.json") for seed in row["seeds"]]
+            for row in read(source, TABLE)["systems"]
         }
-        for combined in group.combined:
-            path = source / name / f"{combined.name}-1.json"
-            if path.exists() and len(read(path)["runs"]) > 1:
-                found[combined.name] = [read(path)]
+        combined = {one.name: read(source, f"{one.name}-1.json") for one in group.combined}
+        found |= {one: [result] for one, result in combined.items() if len(result["runs"]) > 1}
         for one, runs in found.items():
             measured = [each["alignment"] for each in runs if each["alignment"]]
             if len(measured) > counts.get(one, 0):
@@ -324,9 +332,9 @@ def _attention(found: Result) -> str:
     return f"{attention['kind']}{local}{', input feeding' if model['decoder']['input_feeding'] else ''}"
 
 
-def versions(source: Path) -> str:
-    """Returns the versions, cores and dates of the runs in ``source``."""
-    found = [read(path) for path in sorted(source.glob("*/*-*.json"))]
+def versions() -> str:
+    """Returns the versions, cores and dates of the runs."""
+    found = [read(group, name) for group in archived() for name in files_of(group) if re.match(r".*-.*\.json", name)]
     told = {json.dumps(one["circumstances"], sort_keys=True) for one in found if "circumstances" in one}
     lines = (", ".join(f"{name} {value}" for name, value in json.loads(one).items()) for one in sorted(told))
     return "\n".join(f"- {line}" for line in lines)
@@ -350,7 +358,7 @@ def draw(found: Mapping[str, Result], folder: Path) -> None:
         for shown in found["rnnsearch-16"]["alignments"]
     ]
     save_figure(alignment_grid(panels, columns=2), folder / "results-alignments.png")
-    report = read(RESULTS / "reports" / "hour.json")  # the example figures of the guide on evaluation
+    report = read(RESULTS / "diagnostics", TABLE)["report"]  # the example figures of the guide on evaluation
     lengths = bleu_by_length(report["bins"], report["sentences"], report["bleu_by_length"])
     save_figure(lengths, folder / "report-bleu-by-length.svg")
     save_figure(score_intervals(report["scores"]), folder / "report-scores.svg")
@@ -379,12 +387,12 @@ def page() -> str:
         "length_p": lambda group, before, after, label: welch(
             *((fmean(one), stdev(one), len(one)) for one in (by_length(group, name, label) for name in (before, after)))
         ),
-        "sentences": lambda group, label: read(RESULTS / group / "lengths.json")[label.replace("_", " ")]["sentences"],
+        "sentences": lambda group, label: read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["sentences"],
         "group": lambda name: group_section(RESULTS / name),
         "combined": lambda name: combined_section(RESULTS / name),
         "rungs": lambda name: rungs_section(RESULTS / name),
         "lengths": lambda name: lengths_section(RESULTS / name),
-        "local_p": lambda name: rows_table(read(RESULTS / "diagnostics" / "local-p-tables.json")[name]),
+        "local_p": lambda name: rows_table(read(RESULTS / "diagnostics", TABLE)["local-p-tables"][name]),
     }
     values = {
         "WINDOW": WINDOW,
@@ -392,8 +400,8 @@ def page() -> str:
         "BLEU": BLEU,
         "CHRF": CHRF,
         "table_1": table_1(),
-        "error_rates": error_rates(RESULTS),
-        "versions": versions(RESULTS),
+        "error_rates": error_rates(),
+        "versions": versions(),
     }
     fields = {name: Field(function) for name, function in functions.items()}
     return (RESULTS / "results.template").read_text(encoding="utf-8").format_map({**fields, **values})

@@ -1,41 +1,51 @@
 """Measures training speed in target tokens per second, compared with OpenNMT-py on a matched model.
 
-    benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
-    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   writes their corpus
-    python -m benchmarks.train_speed --venv PEERS --work WORK
+    benchmarks/setup_opennmt.sh PEERS                                                  installs OpenNMT-py
+    python -m benchmarks.train_speed --venv PEERS --work WORK --corpus spa-eng.zip     writes the corpus to WORK, too
     python -m benchmarks.train_speed --venv PEERS --work WORK --units 512 --batch 128
-    python -m benchmarks.train_speed --venv PEERS --work WORK --earlier first.json      adds a round to the first
-    python -m benchmarks.train_speed --work WORK                                        without OpenNMT-py
+    python -m benchmarks.train_speed --venv PEERS --work WORK --earlier first.json     adds a round to the first
+    python -m benchmarks.train_speed --work WORK                                       without OpenNMT-py
 
 The matched model translates Spanish to English with vocabularies of 5,000 words. It has embeddings of 256, a
 bidirectional GRU layer of units / 2 per direction, additive attention, a GRU decoder layer with input feeding, and
 tanh(W [c ; s]) of ``units`` below the softmax. It is trained with Adam at 1e-3, clipping at 1 and no dropout. This
 package is also measured with bfloat16 factors. Rates count target tokens after warm-up, END included and padding
 excluded. Compilation is reported separately. The systems run one after the other, each in its own process, ``repeats``
-times: this is a round. Each system keeps freed memory. Prints JSON with every repetition, the ratios of the medians,
-and the share of the processor's time that other virtual machines took. With ``--earlier``, the result also contains
-the rounds of an earlier one.
+times: this is a round. Each system keeps freed memory. Prints JSON with every repetition and the ratios of the medians.
+With ``--earlier``, the result also contains the rounds of an earlier one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from benchmarks.machine import ProcessorTime, machine, output_of, print_result, stolen_percent
-from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
+from benchmarks.machine import machine, output_of, print_result
+from nmt_keras.config import (
+    END,
+    UNK,
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    TrainConfig,
+    require,
+)
 from nmt_keras.io.startup import keep_freed_memory
+from nmt_keras.languages import without_accents
 
 if TYPE_CHECKING:
     from nmt_keras.corpus.batches import Batches, TokenLists
@@ -44,15 +54,8 @@ if TYPE_CHECKING:
 
 WORDS = 5_000
 INTERVAL = 20
-"""Number of updates per measured rate, as in the peers' reports."""
+"""Number of updates per measured rate, as in the reports of OpenNMT-py."""
 MAX_TOKENS = 50
-NAMES = {
-    "matched": "nmt_keras",
-    "matched-bfloat16": "nmt_keras, bfloat16",
-    "onmt": "OpenNMT-py 3.5.1",
-}
-"""Names of the systems in the documentation."""
-
 MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
     "MALLOC_MMAP_THRESHOLD_": "8589934592",
@@ -68,9 +71,11 @@ class Settings:
     """Options of the benchmark."""
 
     work: Path
-    """Folder written by ``peers.py prepare``."""
+    """Folder of the corpus as text."""
+    corpus: Path | None = None
+    """File of the Spanish-English corpus, to write ``work``. ``None`` if ``work`` is complete."""
     venv: Path | None = None
-    """Environment created by ``setup_peers.sh``. None measures this package alone."""
+    """Environment created by ``setup_opennmt.sh``. None measures this package alone."""
     units: int = 256
     batch: int = 64
     steps: int = 200
@@ -87,77 +92,101 @@ def main(settings: Settings) -> None:
     if settings.only:
         print(json.dumps(measure(settings)))
         return
+    if settings.corpus:
+        write_corpus(settings.corpus, settings.work)
     ours, others = ("matched", "matched-bfloat16"), ("onmt",) if settings.venv else ()
-    rounds = earlier_rounds(settings.earlier, (*ours, *others)) if settings.earlier else []
+    rounds = json.loads(settings.earlier.read_text(encoding="utf-8"))["rounds"] if settings.earlier else []
+    for one in rounds:
+        require(tuple(one["runs"]) == (*ours, *others), "--earlier", "rounds of the same systems", tuple(one["runs"]))
     found: dict[str, list[dict[str, Any]]] = {}
-    facts, began = machine(), ProcessorTime.now()
+    facts = machine()
     for _ in range(settings.repeats):
         for name in (*ours, *others):
-            found.setdefault(name, []).append(in_a_process(command_of(settings, name)))
+            run = opennmt_process(settings) if name == "onmt" else own_process(settings, name)
+            print(name, run, file=sys.stderr, flush=True)
+            found.setdefault(name, []).append(run)
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
     ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
-    one = {"date": facts["date"], "stolen_percent": stolen_percent(began), "median": rates, "ratios": ratios}
+    one = {"date": facts["date"], "median": rates, "ratios": ratios}
     rounds = [*rounds, {**one, "runs": found}]
-    print_result(facts, {"rounds": rounds}, *shown(rounds))
+    print_result(facts, {"rounds": rounds})
 
 
-def shown(rounds: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Returns the table of target tokens per second in each round, and a paragraph on the rounds."""
-    first, compiling = rounds[0], {}
-    others = next(iter(first["ratios"].values()))
-    table = []
-    for name, runs in first["runs"].items():
-        ratios = {
-            f"ratio to {NAMES[other]}": [one["ratios"][name][other] for one in rounds]
-            if name in first["ratios"]
-            else None
-            for other in others
-        }
-        rates = [round(one["median"][name]) for one in rounds]
-        table.append({"": NAMES[name], "parameters": runs[0]["parameters"], "tokens/s": rates, **ratios})
-        if "compile_s" in runs[0]:
-            seconds = [run["compile_s"] for one in rounds for run in one["runs"][name]]
-            compiling[name] = f"{min(seconds):.0f} to {max(seconds):.0f} s ({NAMES[name]})"
-    stolen = " · ".join(f"{one['stolen_percent']} %" for one in rounds)
-    ours = first["runs"][next(iter(compiling))]
-    return table, (
-        f"Rounds: {len(rounds)}, each with the median of {len(ours)} processes of each system. Time that other virtual "
-        f"machines took in each round: {stolen}.\nCompilation for {ours[0]['shapes']} length buckets is not included. "
-        f"It took {', '.join(compiling.values())}."
-    )
+def write_corpus(corpus: Path, work: Path) -> None:
+    """Writes the sets of the benchmark split as text, and as words as in the TensorFlow tutorial."""
+    from nmt_keras.corpus import read_pairs, split_pairs
+
+    work.mkdir(parents=True, exist_ok=True)
+    pairs = read_pairs(corpus, source_column=1, target_column=0).pairs
+    for part, found in split_pairs(pairs, key_side="target").items():
+        for place, language in enumerate(("es", "en")):
+            kept = [words(pair[place]) for pair in found if all(map(words, pair))]
+            for name, lines in ((part, [pair[place] for pair in found]), (f"{part}.w", kept)):
+                (work / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def earlier_rounds(path: Path, systems: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns the rounds of an earlier result. Raises SystemExit if they measured other systems."""
-    rounds: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rounds"]
-    for one in rounds:
-        if tuple(one["runs"]) != tuple(systems):
-            raise SystemExit(
-                f"train_speed: --earlier {path}: expected rounds of {', '.join(systems)}. Received: "
-                f"{', '.join(one['runs'])}. Pass a result of the same command."
-            )
-    return rounds
+def words(text: str) -> str:
+    """Returns lower-case words without accents, and punctuation marks, separated by spaces."""
+    spaced = re.sub(r"([?.!,¿])", r" \1 ", without_accents(text.lower()))
+    return " ".join(re.sub(r"[^a-z?.!,¿]+", " ", spaced).split())
 
 
-def in_a_process(command: Sequence[str]) -> dict[str, Any]:
-    """Runs a command and returns the JSON in its last output line."""
-    result: dict[str, Any] = json.loads(output_of(command, env={**os.environ, **MALLOC}).splitlines()[-1])
-    print(result, file=sys.stderr, flush=True)
-    return result
-
-
-def command_of(settings: Settings, name: str) -> list[str]:
-    """Returns the command for a repetition of a system."""
-    options: dict[str, Any] = {"units": settings.units, "batch": settings.batch, "steps": settings.steps}
-    if name == "onmt":
-        assert settings.venv is not None
-        command = [str(settings.venv / "bin" / "python"), str(Path(__file__).parent / "peers" / "peers.py"), "speed"]
-        options["venv"] = settings.venv
-    else:
-        command = [sys.executable, "-m", "benchmarks.train_speed"]
-        options["only"] = name
+def own_process(settings: Settings, name: str) -> dict[str, Any]:
+    """Measures one system of this package in a process, and returns its result."""
+    options: dict[str, Any] = {"units": settings.units, "batch": settings.batch, "steps": settings.steps, "only": name}
     given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
-    return [*command, "--work", str(settings.work), *given]
+    said = output_of([sys.executable, "-m", "benchmarks.train_speed", "--work", str(settings.work), *given])
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def opennmt_process(settings: Settings) -> dict[str, Any]:
+    """Trains OpenNMT-py, and returns its target tokens per second and number of parameters."""
+    work, programs = settings.work.resolve(), (settings.venv or Path()) / "bin"
+    (work / "speed").mkdir(exist_ok=True)
+    parts = {"c": "train", "valid": "valid"}
+    config = {
+        "save_data": f"{work}/speed/d",
+        "src_vocab": f"{work}/speed/v.src",
+        "tgt_vocab": f"{work}/speed/v.tgt",
+        "overwrite": True,
+        "src_vocab_size": WORDS,
+        "tgt_vocab_size": WORDS,
+        "data": {
+            name: {"path_src": f"{work}/{part}.w.es", "path_tgt": f"{work}/{part}.w.en"} for name, part in parts.items()
+        },
+        "save_model": f"{work}/speed/m",
+        "train_steps": settings.steps,
+        "valid_steps": 10**6,
+        "save_checkpoint_steps": 10**6,
+        "report_every": INTERVAL,
+        "batch_size": settings.batch,
+        "batch_type": "sents",
+        "encoder_type": "brnn",
+        "decoder_type": "rnn",
+        "rnn_type": "GRU",
+        "enc_layers": 1,
+        "dec_layers": 1,
+        "word_vec_size": 256,
+        "hidden_size": settings.units,
+        "global_attention": "mlp",
+        "input_feed": 1,
+        "dropout": 0.0,
+        "optim": "adam",
+        "learning_rate": 0.001,
+        "max_grad_norm": 1.0,
+        "seed": 1,
+        "num_workers": 0,
+    }
+    path = work / "speed" / "config.yaml"
+    path.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+    output_of([str(programs / "onmt_build_vocab"), "-config", str(path), "-n_sample", "-1"])
+    said = output_of(
+        [str(programs / "onmt_train"), "-config", str(path)], env={**os.environ, **MALLOC}, stderr=subprocess.STDOUT
+    )
+    found = [float(rate) for rate in re.findall(r"\d+/\s*(\d+) tok/s", said)]
+    (parameters,) = re.findall(r"number of parameters: (\d+)", said)
+    return {"target_tokens_per_s": statistics.median(found[2:]), "parameters": int(parameters)}
 
 
 def matched(units: int, batch: int) -> Recipe:
@@ -223,7 +252,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 
 def read_batches(work: Path, recipe: Recipe) -> tuple[Batches, tuple[int, int]]:
-    """Returns batches of the peers' training set as words, and the sizes of the vocabularies."""
+    """Returns batches of the training set as words, and the sizes of the vocabularies."""
     from nmt_keras.corpus.batches import Batches, choose_buckets
 
     sides = [encoded(work / f"train.w.{language}") for language in ("es", "en")]

@@ -30,7 +30,7 @@ INTRODUCTION = """# Recipes
 A recipe is a Python value, `nmt_keras.config.Recipe`. It contains all settings of a system except the corpus and the
 run directory. `nmt recipes` lists the recipes. This page is written from their modules by `python docs/generate.py`.
 [Papers and code](papers.md) maps the equations of the papers to the code, and [Results](results.md) lists the scores of
-the recipes.
+the recipes. The last lines of a recipe name the recipe that it is based on, or the defaults, then the other fields.
 
 The layer sizes of the papers and their optimizers, Adadelta and SGD, need a GPU and days of training. `--width 0.25`
 trains the same system with layers a quarter as wide. With Adam, it learns in an hour:
@@ -151,14 +151,14 @@ def section(module: ModuleType) -> str:
     """Returns the section of a module: its docstring, and the docstring and fields of each recipe."""
     title, _, text = (inspect.getdoc(module) or "").partition("\n\n")
     said = docstrings(Path(inspect.getfile(module)))
-    parts = [f"## {title.rstrip('.')}\n\n{text}\n\n"]
+    parts, bases = [f"## {title.rstrip('.')}\n\n{text}".rstrip() + "\n\n"], [Recipe(name="defaults")]
     for variable, recipe in recipes_of(module).items():
-        fields = "\n".join(f"{name} = {value!r}" for name, value in settings(recipe).items())
-        parts.append(
-            f"### {recipe.name}\n\n{said.get(variable, '')}\n\n"
-            "<details markdown>\n<summary>Fields that differ from the defaults</summary>\n\n"
-            f"```text\n{fields}\n```\n\n</details>\n\n"
-        )
+        compared = ((base.name, settings(recipe, base)) for base in bases)
+        base, fields = min(compared, key=lambda one: len(one[1]))
+        listed = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+        lines = textwrap.fill(f"{base}; {listed}", 120, break_on_hyphens=False)
+        parts.append(f"### {recipe.name}\n\n{said.get(variable, '')}\n\n```text\n{lines}\n```\n\n")
+        bases.append(recipe)
     return "".join(parts)
 
 
@@ -173,10 +173,19 @@ def docstrings(file: Path) -> dict[str, str]:
     return found
 
 
-def settings(recipe: Recipe) -> dict[str, Any]:
-    """Returns the fields of a recipe that differ from the defaults, by their path, such as ``model.encoder.units``."""
-    ours, defaults = (flat(dataclasses.asdict(r)) for r in (recipe, Recipe(name="default")))
-    return {name: value for name, value in ours.items() if name != "name" and value != defaults[name]}
+def settings(recipe: Recipe, base: Recipe) -> dict[str, Any]:
+    """Returns the fields of a recipe that differ from those of another, by their path, such as ``model.encoder.units``.
+
+    Fields that both sides of the text share are named once, as ``source, target``.
+    """
+    ours, others = (flat(dataclasses.asdict(one)) for one in (recipe, base))
+    found = {name: value for name, value in ours.items() if name != "name" and value != others[name]}
+    for name in reversed([name for name in found if name.startswith("source.")]):
+        twin = name.replace("source.", "target.")
+        if twin in found and found[twin] == found[name]:
+            found = {name.replace("source.", "source and target "): found.pop(name)} | found
+            del found[twin]
+    return found
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Imports TensorFlow in two thirds of the usual time (docs/speed.md), without the messages of a machine without GPU."""
+"""Imports TensorFlow in two thirds of the usual time, without the messages of a machine without GPU.
+
+docs/speed-history.md has the times.
+"""
 
 import gc
 import importlib

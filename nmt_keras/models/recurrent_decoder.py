@@ -129,7 +129,7 @@ class RecurrentDecoder(BaseDecoder):
         """Returns the annotations, their keys for the attention, and the annotations multiplied by C and C_o.
 
         The papers multiply c_i = SUM_j alpha_ij h_j by C in the cell and by C_o in the output layer. Here, C and C_o
-        multiply the annotations, once per sentence: C c_i = SUM_j alpha_ij (C h_j). docs/speed.md has the
+        multiply the annotations, once per sentence: C c_i = SUM_j alpha_ij (C h_j). docs/speed-history.md has the
         gain.
         """
         memory = Memory(*encoding, self.attention.keys(encoding))

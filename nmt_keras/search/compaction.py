@@ -1,6 +1,6 @@
 """Compaction of the batch: the decode loop drops finished sentences.
 
-docs/speed.md has the gain. Without this module, the loop is ``tf.while_loop``.
+docs/speed-history.md has the gain. Without this module, the loop is ``tf.while_loop``.
 """
 
 from collections.abc import Callable

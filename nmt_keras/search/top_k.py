@@ -1,4 +1,4 @@
-"""Selects the k largest of many logits in two stages. docs/speed.md has the gain over ``tf.math.top_k``."""
+"""Selects the k largest of many logits in two stages. docs/speed-history.md has the gain over ``tf.math.top_k``."""
 
 import tensorflow as tf
 

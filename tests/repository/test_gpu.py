@@ -16,19 +16,16 @@ def run(folder, **options):
 
 
 @pytest.mark.slow
-def test_a_dry_run_trains_decodes_and_exports_on_a_cpu(tmp_path):
-    parts = run(tmp_path, parts=("train-luong-location-plain", "decode-cpu", "export"))
+def test_a_dry_run_trains_and_decodes_on_a_cpu(tmp_path):
+    parts = run(tmp_path, parts=("train-luong-location-plain", "decode-cpu"))
     assert {name: part["error"] for name, part in parts.items()} == dict.fromkeys(parts)
     (device,), (trained,) = parts["device"]["results"], parts["train-luong-location-plain"]["results"]
     greedy, beam = parts["decode-cpu"]["results"]
-    (exported,) = parts["export"]["results"]
     assert device["gpu"] is None
     assert (trained["system"], trained["execution"], trained["precision"]) == ("luong-location", "plain", "tf32")
     assert min(trained["target_tokens_per_s"], trained["peak_megabytes"]) > 0
     assert (greedy["beam"], beam["beam"]) == (1, 5)
     assert min(greedy["sentences_per_s"]["median"], greedy["single_sentence_ms"]["median"]) > 0
-    assert exported["passed"]
-    assert exported["equal_translations"] == exported["translations"]
 
 
 @pytest.mark.slow

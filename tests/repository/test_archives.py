@@ -1,0 +1,50 @@
+"""The archives of results: their figures follow from the stored translations and links."""
+
+import json
+
+import pytest
+
+from benchmarks.archives import RESULTS, Settings, add, compared, files_of, held_out, main, rounded
+
+GROUPS = sorted(path.name.removesuffix(".tar.xz") for path in RESULTS.glob("*.tar.xz"))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_figures_of_a_group_follow_from_its_translations_and_links(group):
+    files = files_of(RESULTS / group)
+    found = list(compared(files, held_out(files, None)))
+    assert [name for name, stored, computed in found if rounded(stored) != rounded(computed)] == []
+    assert len(found) >= {"ladder": 48, "sample": 32}.get(group, 0)
+
+
+def test_each_run_of_a_table_has_its_translations():
+    for group in GROUPS:
+        files = files_of(RESULTS / group)
+        for row in json.loads(files["table.json"]).get("systems", ()):
+            for seed in row["seeds"]:
+                name = f"{row['name']}-{seed}"
+                count = json.loads(files[f"{name}.json"])["test_pairs"]
+                assert files[f"{name}.txt"].count("\n") == count, name
+
+
+def test_added_files_replace_those_of_the_same_name_and_equal_files_give_equal_bytes(tmp_path):
+    group, folder = tmp_path / "group", tmp_path / "new"
+    add({"table.json": "{}", "a-1.txt": "uno\u2028\r\n", "b-1.txt": "dos\n"}, group)
+    first = group.with_suffix(".tar.xz").read_bytes()
+    add({"b-1.txt": "tres\n"}, group)
+    assert files_of(group) == {"table.json": "{}", "a-1.txt": "uno\u2028\r\n", "b-1.txt": "tres\n"}
+    assert group.with_suffix(".json").read_text() == "{}"
+    folder.mkdir()
+    (folder / "b-1.txt").write_bytes(b"dos\n")
+    add(files_of(folder), group)
+    assert group.with_suffix(".tar.xz").read_bytes() == first
+
+
+def test_a_figure_that_differs_from_the_translations_is_an_error(monkeypatch, tmp_path, capsys):
+    files = dict(files_of(RESULTS / "sample"))
+    files["luong-dot-sample-1.txt"] = files["luong-dot-sample-1.txt"].replace("the", "a")
+    add(files, tmp_path / "sample")
+    monkeypatch.setattr("benchmarks.archives.RESULTS", tmp_path)
+    with pytest.raises(SystemExit, match="figures differ"):
+        main(Settings())
+    assert "luong-dot-sample-1.json, bleu: stored" in capsys.readouterr().out
