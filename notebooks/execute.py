@@ -19,13 +19,13 @@ import shutil
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import nbformat
 import tyro
 from nbclient import NotebookClient
 
-from nmt_keras.config import TrainConfig
+from nmt_keras.config import Recipe
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH
 
 ROOT = Path(__file__).parents[1]
@@ -62,12 +62,18 @@ def source_hash(source: str) -> str:
 
 
 def recipes_hash() -> str:
-    """Returns the hash of the recipes that the notebooks train, without training options that have their defaults."""
-    records = [asdict(recipe) for recipe in (SAMPLE, SPANISH_ENGLISH)]
-    defaults = asdict(TrainConfig())
-    for record in records:
-        record["train"] = {name: value for name, value in record["train"].items() if value != defaults[name]}
+    """Returns the hash of the recipes that the notebooks train, without options that have their defaults."""
+    records = [changed(asdict(recipe), asdict(Recipe("default"))) for recipe in (SAMPLE, SPANISH_ENGLISH)]
     return source_hash(json.dumps(records, sort_keys=True))
+
+
+def changed(fields: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields, at any depth, that do not have their defaults."""
+    return {
+        name: changed(value, defaults[name]) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value != defaults[name]
+    }
 
 
 def execute(path: Path, folder: Path) -> None:
