@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
+
+MAX_LEVELS = 32
+"""Number of levels of lists and mappings in JSON and YAML files."""
 
 
 def require(ok: bool, where: str, expected: str, received: object, hint: str = "") -> None:
@@ -24,3 +28,11 @@ def require_choice(where: str, choices: Sequence[str], received: str) -> None:
         nearest = get_close_matches(str(received), choices, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(f"{where}: expected one of {', '.join(choices)}; received {received!r}.{hint}")
+
+
+def require_shallow(value: Any, levels: int = MAX_LEVELS) -> None:
+    """Raises ValueError if lists and mappings are nested more than ``levels`` deep. Recursive functions would fail."""
+    if levels < 0:
+        raise ValueError(f"received more than {MAX_LEVELS} nested levels")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        require_shallow(each, levels - 1)

@@ -24,6 +24,7 @@ from uuid import uuid4
 
 import portalocker
 
+from nmt_keras.io.errors import require_shallow
 from nmt_keras.version import VERSION
 
 PARTIAL = ".partial"
@@ -32,8 +33,6 @@ PARTIAL = ".partial"
 ABANDONED_AFTER = 3600.0
 """Seconds without a change after which a partial file or folder is considered abandoned by a killed process."""
 
-MAX_LEVELS = 32
-"""Number of levels of lists and mappings in JSON and YAML files."""
 
 SYSTEM_REASONS = frozenset(map(os.strerror, errno.errorcode))
 """Messages of the operating system's errors."""
@@ -166,14 +165,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{path}: expected a JSON object, received {found!r:.40}. Restore the file from a copy.")
     return found
-
-
-def require_shallow(value: Any, levels: int = MAX_LEVELS) -> None:
-    """Raises ValueError if lists and mappings are nested more than ``levels`` deep. Recursive functions would fail."""
-    if levels < 0:
-        raise ValueError(f"received more than {MAX_LEVELS} nested levels")
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        require_shallow(each, levels - 1)
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nmt_keras.config import Recipe, require, require_choice
-from nmt_keras.io.files import require_shallow
+from nmt_keras.io.errors import require_shallow
 from nmt_keras.io.lines import read_lines
 from nmt_keras.recipes.lecture import (
     LECTURE_BIDIRECTIONAL,
