@@ -1,7 +1,6 @@
 """Errors of the command line are one line, with the nearest option and the command for help."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -9,7 +8,6 @@ import pytest
 from servers import ROOT
 from tyro import _fmtlib
 
-import nmt_keras
 from nmt_keras import cli
 
 
@@ -174,11 +172,6 @@ def test_help_imports_no_heavy_package():
     assert found.stdout == "set()\n"
 
 
-def test_the_version_is_printed(capsys):
-    cli.main(["--version"])
-    assert capsys.readouterr().out == f"nmt {nmt_keras.__version__}\n"
-
-
 @pytest.mark.parametrize("module", ["serve.server", "serve.client", "serve.conformance", "nmt_keras_serve.client"])
 def test_the_programs_of_serving_report_mistakes_in_one_line_too(module):
     command = [sys.executable, "-m", module, "--no-such-option"]
@@ -189,15 +182,8 @@ def test_the_programs_of_serving_report_mistakes_in_one_line_too(module):
     assert done.stderr.endswith(f"See python -m {module} --help.\n")
 
 
-def test_help_is_in_color_on_a_terminal_but_an_error_shows_control_characters():
-    terminal, output = os.openpty()
-    nmt = [sys.executable, "-m", "nmt_keras"]
-    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
-    subprocess.run([*nmt, "--help"], cwd=ROOT, env=environment, stdout=output, check=True)
-    os.close(output)
-    assert b"\x1b[1m" in os.read(terminal, 10_000)
-    os.close(terminal)
+def test_an_error_shows_control_characters():
     files = ["no\x1b[2J"] * 2
-    words = ["--corpus", *files, "--domain", *files, "--words", "1", "--to", "no.gz"]
-    failed = subprocess.run([*nmt, "select", *words], cwd=ROOT, capture_output=True, text=True)
+    words = ["select", "--corpus", *files, "--domain", *files, "--words", "1", "--to", "no.gz"]
+    failed = subprocess.run([sys.executable, "-m", "nmt_keras", *words], cwd=ROOT, capture_output=True, text=True)
     assert "no\\x1b[2J" in failed.stderr

@@ -375,27 +375,6 @@ def test_scaling_multiplies_every_width():
     assert smallest.embedding_size == smallest.encoder.units == smallest.decoder.units == 1
 
 
-def test_scaling_rounds_to_what_heads_divide():
-    config = composed(**FIT["self-attention on both sides"]).scaled(0.8)
-    assert (config.encoder.units, config.decoder.units, config.embedding_size) == (18, 32, 32)
-
-
-def test_dot_scores_and_tied_embeddings_keep_their_widths_together():
-    both = composed(**FIT["dot scores over two directions"]).scaled(0.3)
-    assert both.decoder.units == both.encoder.annotation_size == 16  # 2 · round(7.5)
-    tied = composed(**FIT["tied to dot-scored states"]).scaled(0.3)
-    assert tied.embedding_size == tied.decoder.units == tied.encoder.annotation_size == 16
-
-
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
-def test_every_recipe_can_be_scaled_and_its_name_says_so(recipe):
-    for width in (0.1, 0.25, 0.5):
-        scaled = recipe.scaled(width)
-        assert scaled.name == f"{recipe.name}-x{width}"
-        assert dataclasses.replace(scaled, name=recipe.name, model=recipe.model) == recipe
-        assert scaled.model == recipe.model.scaled(width)
-
-
 @pytest.mark.parametrize("width", [0.0, -1.0])
 def test_a_scale_is_positive(width):
     with pytest.raises(ValueError, match=f"width.*{width}"):

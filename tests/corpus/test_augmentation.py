@@ -1,23 +1,20 @@
 """Variations of sentence pairs: as people type them, and with other names."""
 
 import unicodedata
-from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 
 import numpy as np
 import pytest
-from tiny import TINY_RECIPE
 
 from nmt_keras.config import TokenizerConfig, TrainConfig
-from nmt_keras.corpus import Pair, SplitCorpus, varied_batches
+from nmt_keras.corpus import Pair, varied_batches
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Bucket, Position
 from nmt_keras.corpus.encoding import _token_links as token_links_of
 from nmt_keras.corpus.encoding import batch_pairs, encode_pairs
 from nmt_keras.corpus.varied_batches import VariedBatches
 from nmt_keras.languages import without_accents
-from nmt_keras.runs import Run
 from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.text.normalisation import in_blocks
 
@@ -193,15 +190,3 @@ def test_a_variation_keeps_the_links_of_its_words_unless_their_places_change():
     assert longer == []
     assert as_written == [np.argwhere(each).tolist() for each in batches.batch(np.array([2, 3])).alignment[:2]]
     assert all(as_written)
-
-
-@pytest.mark.long
-def test_a_varied_run_trains_and_copies_words(pairs, tmp_path):
-    text = TokenizerConfig("subword", 400, max_tokens=60)
-    train = replace(TINY_RECIPE.train, steps=2, augmentation=0.5, max_tokens=60)
-    corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
-    run = Run(tmp_path / "run", replace(TINY_RECIPE, source=text, target=text, train=train))
-    run.train(corpus, lambda _: None, lambda *_: None)
-    translator = run.translator()
-    assert translator.codec.encode_source(["Vive en Xochimilco."]).copies is not None
-    assert translator.translate(["Vive en Xochimilco."])[0].source_tokens[-3] == "Xochimilco"

@@ -47,23 +47,6 @@ def sample_file(path: Path) -> list[Pair]:
     return taken
 
 
-def test_columns_can_be_in_either_order_and_sides_in_two_files(tmp_path):
-    pairs = sample_file(tmp_path / "es-en.tsv")
-    write_pairs(tmp_path / "en-es.tsv", [Pair(pair.target, pair.source) for pair in pairs])
-    (tmp_path / "both.es").write_text("".join(f"{p.source}\n" for p in pairs), encoding="utf-8")
-    (tmp_path / "both.en").write_text("".join(f"{p.target}\n" for p in pairs), encoding="utf-8")
-    for options in (
-        CorpusOptions((str(tmp_path / "es-en.tsv"),)),
-        CorpusOptions((str(tmp_path / "en-es.tsv"),), reverse=True),
-        CorpusOptions((str(tmp_path / "en-es.tsv"),), source_column=1, target_column=0),
-        CorpusOptions((str(tmp_path / "es-en.tsv"),), source_column=1, target_column=0, reverse=True),
-        CorpusOptions((str(tmp_path / "both.es"), str(tmp_path / "both.en"))),
-        CorpusOptions((str(tmp_path / "both.en"), str(tmp_path / "both.es")), reverse=True),
-    ):
-        corpus = loaded(options)
-        assert sorted([*corpus.train, *corpus.valid, *corpus.test]) == sorted(pairs)
-
-
 @pytest.mark.parametrize("split", ["hashed-groups", "shuffled-groups"])
 @pytest.mark.parametrize("files", [("es-en.tsv",), ("both.es", "both.en"), ("sample",)], ids=len)
 def test_both_directions_share_the_parts_and_their_key(files, split, tmp_path, monkeypatch):

@@ -49,12 +49,6 @@ def read(path, **options):
 # Tables
 
 
-def test_columns_are_chosen_by_index(write):
-    path = write(b"1\tGo.\tCC-BY\tVe.\n")
-    assert read_pairs(path, source_column=3, target_column=1).pairs == [Pair(source="Ve.", target="Go.")]
-    assert read_pairs(path, source_column=1, target_column=3).pairs == [Pair(source="Go.", target="Ve.")]
-
-
 @pytest.mark.parametrize(
     ("text", "pairs"),
     [

@@ -1,13 +1,12 @@
 """Comparisons of systems: scores computed by hand, files that are read back, and valid Markdown tables."""
 
-import json
 import re
 
 import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
-from nmt_keras.evaluation.comparison import compare, to_json, to_markdown, write_report
+from nmt_keras.evaluation.comparison import compare, to_markdown, write_report
 from nmt_keras.evaluation.metrics import AlignmentError
 from nmt_keras.evaluation.report import Report
 from nmt_keras.translation.records import Translation
@@ -69,12 +68,6 @@ def test_the_worst_sentences_come_first_with_all_translations(comparison):
     worst = comparison.worst[0]
     assert worst.translations == {"right": RIGHT[3], "wrong": "zzz"}
     assert worst.chrf == {"right": pytest.approx(100), "wrong": pytest.approx(0)}
-
-
-def test_json_has_the_fields_of_the_comparison(comparison):
-    found = json.loads(to_json(comparison))
-    assert found["systems"][1]["alignment"]["error_rate"] == 0.25
-    assert found["systems"][1]["bleu"]["mean"] == comparison.systems[1].bleu.mean
 
 
 def test_markdown_has_a_row_for_every_system_and_no_sentence_breaks_a_table(comparison):

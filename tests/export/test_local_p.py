@@ -3,11 +3,9 @@
 The weights of the contexts sum to less than 1; see ``PredictiveLocalAttention``.
 """
 
-import httpx
 import numpy as np
 import pytest
 from combinations import COMBINATIONS
-from servers import running_server
 from tiny import randomise
 
 from nmt_keras.config import UNK, SearchConfig
@@ -18,7 +16,6 @@ from nmt_keras.models.seq2seq import build_model
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.unknown_words import UnknownWords
-from serve.conformance.__main__ import main
 
 pytestmark = pytest.mark.long
 
@@ -73,15 +70,3 @@ def test_every_row_of_an_export_s_alignments_sums_to_1(folder):
             if token in LEXICON.values():
                 assert LEXICON[translation.source_tokens[int(np.argmax(row[:-1]))]] == token
     assert replaces(translation.text for translation in translations)
-
-
-def test_a_server_of_an_export_passes_every_check_of_conformance(folder, capsys):
-    with running_server(folder.parents[1]) as url:
-        predicted = httpx.post(f"{url}/v1/models/local:predict", json={"inputs": SENTENCES}, timeout=60.0)
-        with pytest.raises(SystemExit) as done:
-            main(["--url", url, "--model", "local"])
-    lines = capsys.readouterr().out.splitlines()[:-1]
-    assert [line for line in lines if not line.startswith("ok ")] == []
-    assert "ok    alignment" in lines
-    assert done.value.code == 0
-    assert replaces(predicted.json()["outputs"]["translation"])

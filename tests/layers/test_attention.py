@@ -140,17 +140,6 @@ def test_a_score_of_log_3_weighs_three_times_a_score_of_0(score, kernel, state, 
     np.testing.assert_allclose(contexts[0, 0], 0.75 * values[0, 0] + 0.25 * values[0, 1], rtol=1e-6)
 
 
-def test_location_depends_on_the_state_and_not_on_the_annotations():
-    attention = GlobalAttention(LocationScore(3))
-    attention.build((2, 1, 1), (2, 4, D))
-    attention.score.kernel.assign(np.log([[3.0, 1.0, 4.0]]))
-    for seed in (2, 3):
-        memory = memory_of(attention, normal(2, 4, D, seed=seed), [2, 4])
-        _, alignment = attend(attention, tf.ones([2, 1, 1]), memory, [[0], [0]])
-        # W_a has 3 rows: the shorter source uses the first two, and the fourth position of the longer one gets 0
-        np.testing.assert_allclose(alignment, [[[0.75, 0.25, 0, 0]], [[0.375, 0.125, 0.5, 0]]], rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("step", "weights"),
     [(0, [0.5, 0.5, 0, 0]), (1, [1 / 3, 1 / 3, 1 / 3, 0]), (3, [0, 0, 0.5, 0.5]), (4, [0, 0, 0.5, 0.5])],
@@ -170,25 +159,6 @@ def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums
     contexts, alignment = attend(local, zeros, memory, [[0]])
     np.testing.assert_allclose(alignment, [[[*near / near.sum(), 0, 0, 0]]], rtol=1e-6)
     np.testing.assert_allclose(contexts[0, 0], 0.25 * near @ memory.values[0, :4].numpy(), rtol=1e-5)
-
-
-def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_units():
-    def predicting(logit):
-        return made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A, position_logit=logit))
-
-    mean, total = predicting("mean"), predicting("sum")
-    for one, other in zip(total.trainable_variables, mean.trainable_variables, strict=True):
-        one.assign(other)
-    total.position_vector.assign(mean.position_vector / A)  # the same v_p
-    query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
-    memory = memory_of(mean, normal(1, 11, D), [11])
-    moved = []
-    for local, stored_as in ((mean, A), (total, 1)):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
-        moved.append(tape.gradient(loss, local.position_vector.value).numpy() / stored_as)
-    assert np.abs(moved[1]).max() > 1e-4
-    np.testing.assert_allclose(moved[0], moved[1] / A**2, rtol=1e-4, atol=1e-8)
 
 
 @pytest.mark.parametrize("attention", [*map(FixedContext, WAYS), NoAttention()])

@@ -9,7 +9,6 @@ import tensorflow as tf
 from combinations import COMBINATIONS
 
 from nmt_keras.layers.matmul import weights_read_once
-from nmt_keras.layers.scores import ScoreFunction
 from nmt_keras.models.seq2seq import build_model
 
 SOURCE = tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]])
@@ -17,38 +16,6 @@ SOURCE = tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]])
 
 def build(name):
     return build_model(dataclasses.replace(COMBINATIONS[name], dropout=0.2), 19, 23)
-
-
-def layers_of(layer):
-    """Returns a layer and all layers inside it."""
-    found = [layer]
-    for value in vars(layer).values():
-        inner = value if isinstance(value, list) else [value]
-        found += [each for one in inner if isinstance(one, keras.layers.Layer) for each in layers_of(one)]
-    return found
-
-
-def test_a_part_that_lacks_a_method_is_refused_when_it_is_made():
-    class Unfinished(ScoreFunction):
-        def keys(self, values):
-            return values
-
-    with pytest.raises(TypeError, match="abstract method scores"):
-        Unfinished()
-
-
-def test_every_layer_comes_back_from_its_configuration():
-    layers = {}
-    names = ["rnnsearch-deep", "rnnsearch-linear", "rnnsearch-local-p", "rnnencdec", "luong-base", "luong-location"]
-    for name in [*names, "conditional-deep", "luong-feed", "luong-local-m", "self-attention"]:
-        layers.update({type(each): each for each in layers_of(build(name))})
-    registered = {name: kind for name, kind in keras.saving.get_custom_objects().items() if "nmt_keras>" in name}
-    for kind in (kind for kind in registered.values() if issubclass(kind, keras.layers.Layer)):
-        layer = layers[kind]
-        copy = kind.from_config(layer.get_config())
-        copy.build_from_config(layer.get_build_config())
-        assert copy.get_config() == layer.get_config()
-        assert [v.shape for v in copy.variables] == [v.shape for v in layer.variables]
 
 
 def test_a_configuration_of_an_earlier_version_may_hold_removed_arguments_at_their_defaults():

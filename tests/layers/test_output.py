@@ -45,13 +45,3 @@ def test_maxout_takes_the_larger_of_each_pair():
     nothing = tf.zeros([1, 1, 0])
     state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first units of both pairs, then the second units
     assert layer.features(state, None, nothing).numpy().tolist() == [[[2.0, 7.0]]]
-
-
-def test_the_attentional_vector_takes_the_context_before_the_state():
-    layer = AttentionalOutput(1, units=1)
-    layer.build((1, 1, 1), (1, 1, 2), (1, 1, 0))
-    layer.context_kernel.assign([[0.5], [0.0]])
-    layer.state_kernel.assign([[-2.0]])
-    context = layer.project_context(tf.constant([[[3.0, 9.0]]]))
-    found = layer.features(tf.constant([[[0.25]]]), context, tf.zeros([1, 1, 0]))
-    np.testing.assert_allclose(found, [[[np.tanh(0.5 * 3.0 - 2.0 * 0.25)]]])

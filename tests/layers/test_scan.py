@@ -8,22 +8,6 @@ from tensors import normal
 from nmt_keras.layers.scan import scan
 
 
-def running_sum(x, state):
-    return state + x["x"], {"sum": state + x["x"], "before": state}
-
-
-@pytest.mark.parametrize(
-    ("reverse", "sums", "before"),
-    [(False, [1, 11, 111, 1111], [0, 1, 11, 111]), (True, [1111, 1110, 1100, 1000], [1110, 1100, 1000, 0])],
-)
-def test_a_loop_runs_through_time_either_way_and_outputs_keep_their_positions(reverse, sums, before):
-    inputs = {"x": tf.constant([[1, 10, 100, 1000]])[:, :, tf.newaxis], "nothing": None}
-    state, outputs = scan(running_sum, inputs, tf.zeros([1, 1, 1], tf.int32), reverse=reverse)
-    assert state.numpy().tolist() == [[[1111]]]
-    assert outputs["sum"][0, :, 0].numpy().tolist() == sums
-    assert outputs["before"][0, :, 0].numpy().tolist() == before
-
-
 def affine(x, state):
     a, _, b = x
     state = tf.tanh(a * state + b)

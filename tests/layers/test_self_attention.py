@@ -71,16 +71,6 @@ def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_atten
     assert not np.any(alpha.numpy()[~seen])
 
 
-def test_queries_with_pasts_of_their_own_find_the_values_that_each_would_find_alone():
-    layer = built(MultiHead(U, HEADS), (B, P, D))
-    x, values = normal(B, 4, U), normal(B, 4, P, D, seed=3)
-    keys, contents = tf.split(values @ layer.key_value_kernel.value, 2, axis=-1)
-    found = layer.attend_per_query(x, keys, contents, tf.tile(MASK[:, tf.newaxis], [1, 4, 1]))
-    for b, q in np.ndindex(B, 4):
-        past = exact(values[b, q])[MASK[b]]
-        np.testing.assert_allclose(found[b, q], multi_head(multi_head_of(layer), exact(x[b, q]), past)[0], atol=1e-5)
-
-
 def test_heads_by_hand():
     """There are two heads of one unit. The first attends to the matching value. The second has query 0 and averages."""
     layer = MultiHead(2, 2)

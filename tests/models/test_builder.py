@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from combinations import COMBINATIONS
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, choices
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, choices
 from nmt_keras.config.model import AttentionKind
 from nmt_keras.layers import cells
 from nmt_keras.models import builder, seq2seq
@@ -37,32 +37,3 @@ def test_no_two_matrices_begin_with_the_same_numbers(config):
     matrices = [w.numpy() for w in seq2seq.build_model(config, 19, 23).trainable_variables if len(w.shape) == 2]
     signs = [str(np.sign(w.flat[:40])) for w in matrices if w.size >= 40]
     assert len(signs) == len({*signs}) > 3
-
-
-@pytest.mark.parametrize(
-    ("registry", "where"),
-    [
-        ("SCORES", "AttentionConfig.kind"),
-        ("SPANS", "AttentionConfig.span"),
-        ("BRIDGES", "DecoderConfig.initial_state"),
-        ("OUTPUT_LAYERS", "DecoderConfig.output"),
-        ("DECODERS", "DecoderConfig.order"),
-        ("ENCODERS", "EncoderConfig.kind"),
-    ],
-)
-def test_a_kind_without_a_registry_line_is_refused(registry, where, monkeypatch):
-    others = {name: entry for name, entry in getattr(builder, registry).items() if entry not in DEFAULTS}
-    monkeypatch.setattr(builder, registry, others)
-    with pytest.raises(ValueError, match=where) as refused:
-        seq2seq.build_model(ModelConfig(attention=AttentionConfig("general")), 11, 13)
-    assert all(name in str(refused.value) for name in others)
-
-
-DEFAULTS = [
-    builder.SCORES["general"],
-    builder.SPANS["global"],
-    builder.BRIDGES["backward"],
-    builder.OUTPUT_LAYERS["maxout"],
-    builder.DECODERS["attend-then-update"],
-    builder.ENCODERS["recurrent"],
-]

@@ -134,20 +134,6 @@ def test_both_cells_of_a_conditional_decoder_read_the_state_through_its_mask():
     np.testing.assert_array_equal(next_state.cell_states[0], current)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["rnnsearch-deep", "conditional-deep", "luong-feed", "self-attention"])
-def test_dropout_acts_in_training_alone(name):
-    model = built(COMBINATIONS[name])
-    encoding = model.encoder(SOURCES)
-    training = tf.function(
-        lambda step: model.decoder(IDS, encoding, randomness=Randomness(1, step)).logits, autograph=False
-    )
-    first, again, other = (training(tf.constant(step)) for step in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 0.01
-    assert np.abs(first - model.decoder(IDS, encoding).logits).max() > 0.01
-
-
 def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
     everything = 1.0 - 2.0**-25  # draws are multiples of 2^-24, so everything is dropped
     linear, randomness = COMBINATIONS["rnnsearch-linear"], Randomness(1, 1)

@@ -8,7 +8,7 @@ from tensors import assert_same, padded
 from tiny import randomise
 
 import nmt_keras.models.encoder
-from nmt_keras.layers.cells import CELLS, LSTMState
+from nmt_keras.layers.cells import CELLS
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.memory import last_states
 from nmt_keras.models.encoder import Encoder
@@ -41,12 +41,6 @@ def at(nest, b):
     return tf.nest.map_structure(lambda x: None if x is None else x[b], nest)
 
 
-def last_of(encoding):
-    """Returns the last states of the top layer side by side, of an LSTM h: [B, U] or [B, 2U]."""
-    states = [state for state in encoding.states[-1] if state is not None]
-    return np.concatenate([state.hidden if isinstance(state, LSTMState) else state for state in states], axis=-1)
-
-
 # Against the papers
 
 
@@ -66,34 +60,7 @@ def test_annotations_and_last_states_are_those_of_the_papers(fields):
                 assert_same(at(found, b), ends)
 
 
-def test_two_words_by_hand():
-    """There is one unit, and both weights are 1.
-
-    The forward states are h_1 = tanh(e_1) and h_2 = tanh(e_2 + h_1). The backward states are h_2 = tanh(e_2) and
-    h_1 = tanh(e_1 + h_2). The third position is padding.
-    """
-    encoder = Encoder(vocabulary_size=V, embedding_size=1, units=1, cell="tanh")
-    encoder.build()
-    encoder.embedding.embeddings.assign(np.arange(V, dtype=np.float32)[:, np.newaxis] / 10.0)
-    for cell in encoder.forward_cells + encoder.backward_cells:
-        cell.kernel.assign([[1.0]])
-        cell.recurrent.assign([[1.0]])
-    encoding = encoder(*padded([[4, END]], 3))
-    forward = np.tanh(0.4), np.tanh(0.3 + np.tanh(0.4))
-    backward = np.tanh(0.4 + np.tanh(0.3)), np.tanh(0.3)
-    wanted = [[forward[0], backward[0]], [forward[1], backward[1]], [0.0, 0.0]]
-    np.testing.assert_allclose(encoding.values[0], wanted, atol=1e-6)
-    np.testing.assert_allclose(last_of(encoding)[0], [forward[1], backward[0]], atol=1e-6)
-
-
 # Results
-
-
-def test_other_layers_read_h_of_an_lstm_s_last_state():
-    states = make(cell="lstm")(*padded(SENTENCES, 7)).states
-    forward, backward = states[-1].forward.hidden, states[-1].backward.hidden
-    for directions, wanted in (("forward", [forward]), ("both", [forward, backward])):
-        assert_same(last_states(states, directions), wanted)
 
 
 def test_a_direction_that_the_encoder_lacks_is_an_error():
@@ -132,16 +99,6 @@ def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
 
 
 # Dropout
-
-
-def test_an_encoder_without_dropout_ignores_noise_and_one_with_it_does_not(model):
-    ids, randomness = padded(SENTENCES, 5), Randomness(1, 1)
-    calm = make(layers=2)
-    wanted = calm(*ids).values
-    np.testing.assert_array_equal(calm(*ids, randomness=randomness).values, wanted)
-    assert np.abs(model.encoder(*ids, randomness=randomness).values - model.encoder(*ids).values).max() > 0.01
-    for fields in ({"dropout_rate": 0.5}, {"recurrent_dropout_rate": 0.5}):
-        assert np.abs(make(layers=2, **fields)(*ids, randomness=randomness).values - wanted).max() > 0.01
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -60,17 +60,6 @@ def test_replicas_draw_their_own_dropout_masks(monkeypatch):
     assert loss(0) == loss(0) != loss(1)
 
 
-def test_a_model_that_is_not_compiled_draws_dropout_from_keras_s_generator():
-    model = built(TINY_MODEL)
-
-    def dropped(seed):
-        keras.utils.set_random_seed(seed)
-        return [model((SOURCE, READ), training=True).logits.numpy() for _ in range(2)]
-
-    np.testing.assert_array_equal(dropped(3), dropped(3))
-    assert np.ptp([*dropped(3), model((SOURCE, READ)).logits], axis=0).max() > 0.0
-
-
 @pytest.mark.parametrize("loss", [None, keras.losses.SparseCategoricalCrossentropy(from_logits=True)])
 def test_padding_counts_neither_in_losses_nor_in_metrics(loss):
     model = built(DRY)

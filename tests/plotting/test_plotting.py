@@ -204,12 +204,6 @@ def test_sentences_of_a_grid_do_not_touch_and_share_one_scale():
     assert third.y1 < min(first.y0, second.y0)
 
 
-def test_each_row_of_a_grid_is_as_high_as_its_own_sentences():
-    tall, short = (Panel(uniform(count, 3), list("abc"), list("defghijklmnopqrstuvw")[:count]) for count in (20, 1))
-    first, second, third, _ = (axes.get_window_extent().height for axes in alignment_grid([tall, tall, short]).axes)
-    assert first == second > 2 * third
-
-
 def test_runs_are_compared_by_validation_loss_and_bleu():
     other = [{"step": 100, "valid_loss": 3.0}, {"step": 200, "valid_loss": 2.0}]
     figure = compare_training({"first": LOG, "other": other})

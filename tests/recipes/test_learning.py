@@ -13,7 +13,7 @@ from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.search import SearchInputs, beam_search
-from nmt_keras.training import Updater, batch_loss
+from nmt_keras.training import Updater
 from nmt_keras.training.schedules import learning_rate
 
 LETTERS = range(4, 20)
@@ -191,14 +191,3 @@ def test_the_local_m_recipe_learns_to_copy():
 )
 def test_one_vector_for_a_sentence_is_enough_for_short_strings(name, width, rate):
     assert learn(of_recipe(name, width), Task(1, 4, -1), 2500, rate).exact >= 0.9
-
-
-@pytest.mark.slow
-def test_the_lecture_s_base_knows_more_than_how_frequent_letters_are():
-    """The decoder reads neither words nor contexts, so the test only requires some information about the source."""
-    task = Task(1, 4, 1)
-    model = trained(of_recipe("lecture-rnn", 0.2), task, 2500, 2e-3)
-    source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
-    loss = batch_loss(model, tf.constant(source), tf.constant(target), smoothing=0.0)
-    shares = np.unique(target[target != PAD], return_counts=True)[1] / (target != PAD).sum()
-    assert float(loss.cross_entropy / loss.tokens) < 0.8 * -np.sum(shares * np.log(shares))

@@ -120,6 +120,8 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
         carry_out("killed", stop)
     carry_out("killed", lambda *_: None)
     assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
+    copies = Run(tmp_path / "whole").translator().codec.encode_source(["Vive en Xochimilco."]).copies
+    assert (copies is not None) == varied  # names are copied where they vary
 
 
 # Refusals

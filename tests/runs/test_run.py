@@ -52,25 +52,6 @@ def test_vocabularies_are_learnt_from_the_training_set_alone(run_folder, corpus,
         assert held == train != more
 
 
-def test_a_finished_run_is_left_as_it_is(folder, corpus):
-    before = contents(folder)
-    steps, _ = train(Run(folder), corpus)
-    assert steps == []
-    assert contents(folder) == before
-
-
-def test_a_changed_recipe_is_refused_field_by_field(run_folder):
-    stored = Run(run_folder).recipe
-    assert Run(run_folder, stored).recipe == stored
-    asked = replace(
-        stored,
-        model=replace(stored.model, encoder=replace(stored.model.encoder, units=8)),
-        train=replace(stored.train, learning_rate=0.5),
-    )
-    with pytest.raises(ValueError, match=r"model\.encoder\.units 7 -> 8, train\.learning_rate 0\.02 -> 0\.5\."):
-        Run(run_folder, asked)
-
-
 def test_the_training_time_may_change_until_there_is_a_checkpoint(folder):
     longer = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=3.0))
     with pytest.raises(ValueError, match=r"train\.steps 20 -> None"):
@@ -120,37 +101,6 @@ def test_a_changed_corpus_is_refused(run_folder, corpus):
     changed = corpus._replace(train=[*corpus.train[:-1], Pair("Adiós.", "Goodbye.")])
     with pytest.raises(ValueError, match=r"corpus\.json: .*sha256\.train \w+ -> \w+"):
         train(Run(run_folder), changed)
-
-
-def test_a_folder_without_run_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"recipe\.json.*Train a run"):
-        Run(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("source_limit", "target_limit", "limit", "told"),
-    [
-        (6, 6, 30, "6 tokens"),
-        (30, 30, 6, "6 tokens"),
-        (30, 7, 6, "6 tokens"),
-        (6, 30, 7, "6 source or 7 target tokens"),
-    ],
-)
-def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, source_limit, target_limit, limit, told):
-    recipe = Run(run_folder).recipe
-    source, target = (replace(recipe.source, max_tokens=one) for one in (source_limit, target_limit))
-    recipe = replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=limit))
-    short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens, including END
-    long = [Pair("uno dos tres cuatro cinco seis", "one"), Pair("uno", "one two three four five six seven eight")]
-
-    def stop_at_the_count(sentence):
-        if "pairs to train on" in sentence:
-            raise InterruptedError(sentence)
-
-    with pytest.raises(InterruptedError, match=f"^17 pairs to train on; 2 .*more than {told}"):
-        Run(tmp_path / "run", recipe).train(
-            SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
-        )
 
 
 def test_identical_sides_and_duplicates_are_skipped_in_the_training_set_with_their_alignments(run_folder, corpus):

@@ -119,17 +119,6 @@ def test_finished_sentences_are_dropped_from_the_batch():
     assert sizes == [(4, 4, 4)] * 2 + [(3, 3, 3)] + [(1, 1, 1)] * 6
 
 
-def test_the_memory_is_never_tiled():
-    shapes = set()
-
-    def watching(ids, state, memory):
-        shapes.add((tuple(ids.shape), tuple(memory.shape), tuple(state.shape)))
-        return wander(ids, state, memory)
-
-    beam_search(watching, no_time(1), inputs(tf.zeros([1, 29, 17]), [3]), beam_size=7)
-    assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
-
-
 SEARCHES = {
     "greedy": beam_search,
     "beam": partial(beam_search, beam_size=3, n_best=2),
@@ -325,15 +314,6 @@ def test_the_search_stops_at_the_first_step_at_which_no_hypothesis_can_improve(n
         wanted.append(slow_beam(table, 12, 4, n_best, lambda n: ((5.0 + n) / 6.0) ** 0.8)[1])
     assert steps == wanted
     assert len(set(wanted)) > 3  # the searches stop at different steps
-
-
-def test_a_longer_hypothesis_does_not_displace_a_finished_one():
-    # the empty sentence ends with probability 0.08; one step later, two unfinished hypotheses have 0.45 and 0.44
-    first, then = [1e-9, 1e-9, 1e-9, 0.08, 0.9, 0.02], [1e-9, 1e-9, 1e-9, 0.01, 0.5, 0.49]
-    script = tf.constant(np.log([[first, then, then]]), tf.float32)
-    found = beam_search(spell, no_time(1), inputs(script, [3]), beam_size=2, n_best=2)
-    assert found.ids[0].numpy().tolist() == [[END, PAD, PAD], [4, 4, 4]]
-    assert float(found.log_probs[0, 0]) == pytest.approx(np.log(0.08), abs=1e-4)
 
 
 def test_places_without_a_hypothesis_are_empty_and_not_searched():

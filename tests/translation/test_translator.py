@@ -4,7 +4,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,10 +11,10 @@ from combinations import COMBINATIONS
 from tensorflow.python.framework import op_callbacks
 
 import nmt_keras
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TokenizerConfig
+from nmt_keras.config import SearchConfig
 from nmt_keras.export import export
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.text import START, fit_tokenizer
+from nmt_keras.text import START
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -165,26 +164,11 @@ def test_a_completed_translation_keeps_unknown_words_of_its_beginning(translator
     assert found.text.startswith("my Zorglub")
 
 
-@pytest.fixture
-def subwords(pairs):
-    """A translator with subword tokenizers, which differ between source and target."""
-    tokenizers = [fit_tokenizer(TokenizerConfig("subword", 367), side) for side in zip(*pairs, strict=True)]
-    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, output_units=13))
-    model = build_model(sizes, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
-    return ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=5))
-
-
 def test_a_search_beyond_the_positions_of_a_self_attention_decoder_is_refused(translator):
     tokenizers, config = (translator.source_tokenizer, translator.target_tokenizer), COMBINATIONS["self-attention"]
     model = build_model(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
     with pytest.raises(ValueError, match=r"search: expected max_tokens of at most 11, .*received 12"):
         ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=12))
-
-
-def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
-    before = subwords.translate(SENTENCES[:2])
-    keras.utils.set_random_seed(1)
-    expect_equal(subwords.translate(SENTENCES[:2]), before)
 
 
 # Fields of a translation

@@ -11,9 +11,6 @@ from tiny import TINY_MODEL, TINY_TEXT, randomise, save_weights
 import nmt_keras
 from nmt_keras.config import PAD, UNK, AttentionConfig, DecoderConfig, ModelConfig, Recipe, SearchConfig
 from nmt_keras.corpus import Pair
-from nmt_keras.export import export
-from nmt_keras.export.fresh_process import Request, ask
-from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.text import Codec, Tokens, fit_tokenizer
@@ -142,17 +139,3 @@ def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
     fit_tokenizer(Run(other).recipe.target, ["another corpus"]).save(other / "target")
     with pytest.raises(ValueError, match=r"target vocabulary.*other/target"):
         nmt_keras.load(run_folder, other)
-
-
-@pytest.mark.slow
-def test_an_exported_ensemble_replaces_unknown_words_in_a_process_without_keras(replacing, tmp_path):
-    both = with_model(replacing, Ensemble([replacing.model, stranger_to(replacing)]))
-    version = export(both, tmp_path / "ensemble")
-    sentences = ["mi hermana", "Zaragoza"]
-    wanted = both.translate(sentences)
-    ((reply,),) = ask(version, [Request("serving_default", [sentences])]).replies
-    assert reply["outputs"]["translation"]["values"] == [t.text for t in wanted]
-    assert all("⁇" not in t.text for t in wanted)
-    np.testing.assert_allclose(reply["outputs"]["score"]["values"], [t.score for t in wanted], atol=1e-4)
-    for alone, together in zip(replacing.translate(sentences), wanted, strict=True):
-        assert abs(alone.score - together.score) > 1e-3
