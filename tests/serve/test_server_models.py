@@ -20,7 +20,7 @@ from serve.models.model_config import (
 )
 from serve.models.repository import Repository, kept_up_to_date
 from serve.models.status import Code, StatusError
-from serve.models.versions import State
+from serve.models.status import State
 
 
 class Loaded:
