@@ -14,7 +14,7 @@ request is
                    versions, signature, status     records shared by these modules
     rest/          app           routes of the REST API, the metrics and the page
                    codec, values, json_text        JSON to tensors and back
-                   http_protocol HTTP/1.1 with time limits
+                   http_protocol uvicorn's HTTP/1.1 with limits of time and connections
                    page          files of web/
     core           queue, deadline and counts of requests
     limits         limits of requests

@@ -22,9 +22,6 @@ SMALL_BODY = 4096
 """Maximum bytes of the body of a small request. By beam search, it takes up to a second, even if its text is many short
 sentences. A compressed body is never small, because its bytes do not bound its text."""
 
-SMALL_HOLDING = 256 * 1024
-"""Maximum bytes of a body or an answer that is accepted however much memory others take."""
-
 
 class Core:
     """The server without a protocol. It runs on one event loop, and graphs run in worker threads.
@@ -41,7 +38,6 @@ class Core:
         self.turns = anyio.CapacityLimiter(limits.concurrency)
         self.turns_of_large = anyio.CapacityLimiter(max(1, limits.concurrency - 1))
         self._admitted = {"small": 0, "large": 0}
-        self._held_bytes = 0
 
     @contextlib.asynccontextmanager
     async def admit(self, seconds: float, model_name: str) -> AsyncIterator[Ticket]:
@@ -93,41 +89,6 @@ class Core:
             yield
         finally:
             self._admitted[size] -= 1
-
-    @contextlib.contextmanager
-    def holding(self) -> Iterator[Holding]:
-        """Counts the bytes of a request until the context ends."""
-        holding = Holding(self)
-        try:
-            yield holding
-        finally:
-            self._held_bytes -= holding.count
-
-    def hold(self, more: int, count: int) -> None:
-        """Adds ``more`` bytes of a request, which then holds ``count``, to the total of all requests.
-
-        Raises:
-            StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` times (concurrency + queue), and ``count``
-                exceeds ``SMALL_HOLDING``.
-        """
-        self._held_bytes += more
-        most = self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue)
-        if self._held_bytes > most and count > SMALL_HOLDING:
-            reason = "Too many large bodies and answers are in memory at the same time"
-            raise StatusError(Code.UNAVAILABLE, f"{reason}. Try again later.")
-
-
-class Holding:
-    """The bytes that one request holds in memory: of its body, then of its answer until this is sent."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self.count = 0
-
-    def hold(self, count: int) -> None:
-        """Sets the number of bytes; see ``Core.hold``."""
-        more, self.count = count - self.count, count
-        self._core.hold(more, count)
 
 
 class Ticket:

@@ -19,9 +19,7 @@ class Limits:
     """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of these limits."""
 
     max_body_bytes: int = 1024 * 1024
-    """Maximum bytes of a request's body, as sent and unpacked. Larger bodies get 413. All received bodies and unsent
-    answers together take at most this limit times (concurrency + queue), 130 MiB by default. Further ones of more than
-    256 KiB get 503."""
+    """Maximum bytes of a request's body, as sent and unpacked. Larger bodies get 413."""
     max_values: int = 2_000_000
     """Maximum number of values in a request or its answer. More get 400. In a JSON request, each comma and each opening
     bracket counts as a value. A value takes up to 200 bytes of memory."""
@@ -36,9 +34,8 @@ class Limits:
     queue: int = 128
     """Number of further requests that may wait. More get 503. Half of the places are kept for bodies of up to 4 KiB."""
     connections: int = 512
-    """Maximum number of open HTTP connections. A further connection replaces one that waits for its client: one without
-    a request or between two requests, else one with an incomplete request. If there is none, the new one gets 503 and
-    is closed."""
+    """Maximum number of open HTTP connections. Further connections are closed at once. A connection without a request
+    is closed after the time limit."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -39,7 +39,7 @@ from .models.repository import Repository, kept_up_to_date
 from .models.status import StatusError
 from .options import Options
 from .rest.app import create_app
-from .rest.http_protocol import timed_protocol
+from .rest.http_protocol import LimitedProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +120,14 @@ class Server(uvicorn.Server):
         if self.started:
             print(f"Listening on {self._url}", flush=True)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Leaves Python's lock to the threads that run the models.
+
+        A busy event loop gives up the lock only for microseconds, and takes it again before another thread wakes up.
+        """
+        time.sleep(0.001)
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finishes the running requests, for at most ``--shutdown-seconds``."""
         logger.info("Stopping; running requests: %d", len(self.server_state.tasks))
@@ -179,8 +187,8 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int, access_log:
     """Returns the HTTP settings of uvicorn for ``app``."""
     return uvicorn.Config(
         app,
-        http=timed_protocol(limits.seconds, limits.connections),
-        loop=f"{__package__}.rest.event_loop:new_event_loop",  # a wheel has no package named serve
+        http=type("HttpProtocol", (LimitedProtocol,), {"limits": limits}),
+        loop="asyncio",
         ws="none",
         lifespan="off",
         log_config=None,

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..core import SMALL_BODY, Core, Holding, Ticket
+from ..core import SMALL_BODY, Core, Ticket
 from ..limits import Limits, require_few_sentences, require_few_values
 from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
@@ -38,8 +38,8 @@ _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
 HEALTH_PATH = "/healthz"
 """Path that answers 200 if a model is available, else 503."""
 
-PIECE = 65536
-"""Maximum bytes of an answer that are sent at once."""
+_TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
+"""Headers that must not occur together: a proxy in front of the server could find the end of the body elsewhere."""
 
 _CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -80,7 +80,10 @@ def create_app(
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
         path = _path_and_query(scope)
         answer: ASGIApp = _error(StatusError(Code.NOT_FOUND, "Not Found"))
-        if hosts and (host := _host(scope)) not in hosts:
+        if _TWO_LENGTHS <= {name for name, _ in scope["headers"]}:
+            reason = "A request must not have both Content-Length and Transfer-Encoding. Send one of them."
+            answer = _error(invalid(reason), {"Connection": "close"})
+        elif hosts and (host := _host(scope)) not in hosts:
             reason = f"Host {host!r} is not served. Use {' or '.join(sorted(hosts))}."
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif not with_cors and _is_from_another_page(scope):
@@ -115,18 +118,17 @@ class RestApi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        with self._core.holding() as holding:
-            try:
-                response = await self._answer(Request(scope, receive), holding)
-            except StatusError as error:
-                response = _error(error)
-            response.headers.update(self._headers)
-            await response(scope, receive, send)
+        try:
+            response = await self._answer(Request(scope, receive))
+        except StatusError as error:
+            response = _error(error)
+        response.headers.update(self._headers)
+        await response(scope, receive, send)
 
-    async def _answer(self, request: Request, holding: Holding) -> Response:
+    async def _answer(self, request: Request) -> Response:
         path = _path_and_query(request.scope)
         if request.method == "POST" and (match := _INFERENCE.fullmatch(path)):
-            return _json(await self._infer(request, _target(match), match["method"].lower(), holding))
+            return _json(await self._infer(request, _target(match), match["method"].lower()))
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
             if match["metadata"]:
@@ -157,13 +159,13 @@ class RestApi:
             self._metadata_of[loaded] = json_text.write(document)
         return self._metadata_of[loaded]
 
-    async def _infer(self, request: Request, target: Target, method: str, holding: Holding) -> bytes:
+    async def _infer(self, request: Request, target: Target, method: str) -> bytes:
         """Returns the answer to a predict request."""
         if method != "predict":
             self._core.repository.find(*target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit(self._limits.seconds, target.name) as ticket:
-            body = await _read_body(request, self._limits, ticket, holding)
+            body = await _read_body(request, self._limits, ticket)
             encoding = request.headers.get("content-encoding", "identity").lower()
             is_packed = "gzip" in encoding
             if not is_packed and encoding != "identity":
@@ -173,9 +175,7 @@ class RestApi:
                 return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
 
             async with _while_waited_for(request):
-                answer = await ticket.take_turn(work, is_small=not is_packed and len(body) <= SMALL_BODY)
-            holding.hold(len(answer))
-            return answer
+                return await ticket.take_turn(work, is_small=not is_packed and len(body) <= SMALL_BODY)
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
@@ -266,7 +266,7 @@ def _client_left() -> StatusError:
     return StatusError(Code.CANCELLED, "Client closed request")
 
 
-async def _read_body(request: Request, limits: Limits, ticket: Ticket, holding: Holding) -> bytes:
+async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
     body = bytearray()
     try:
         with anyio.fail_after(ticket.seconds_left):
@@ -274,7 +274,6 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket, holding: 
                 body += chunk
                 if len(body) > limits.max_body_bytes:
                     raise _too_large(limits)
-                holding.hold(len(body))
     except TimeoutError as error:
         slowness = f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
         raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
@@ -306,23 +305,8 @@ def _too_large(limits: Limits) -> StatusError:
 # Answers
 
 
-class _Answer(Response):
-    """An answer that is sent in pieces, each when the client has read enough of those before.
-
-    uvicorn waits for the client only between pieces. A whole answer would be copied into the send buffer.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the answer."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(self.body), PIECE):
-            piece = bytes(self.body[start : start + PIECE])
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _json(document: bytes, status: int = 200) -> Response:
-    return _Answer(document, status, media_type="application/json")
+def _json(document: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(document, status, headers, media_type="application/json")
 
 
 def _health(is_well: bool) -> Response:
@@ -336,8 +320,8 @@ def _metrics_page(metrics: Metrics, path: str) -> Response:
     return Response(metrics.page(), media_type="text/plain")
 
 
-def _error(error: StatusError) -> Response:
-    return _json(json_text.write({"error": error.message}), error.http)
+def _error(error: StatusError, headers: Mapping[str, str] | None = None) -> Response:
+    return _json(json_text.write({"error": error.message}), error.http, headers)
 
 
 async def _answer_defect(request: Request, error: Exception) -> Response:

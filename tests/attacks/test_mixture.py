@@ -15,7 +15,7 @@ EXPECTED = {
     "unfinished_body": {"408", "503"},
     "tiny_chunks": {"400", "408"},
     "slow_reader": {"200"},
-    "pipelined": {"200", "closed"},  # closed to make room for another connection
+    "pipelined": {"200", "closed"},  # closed beyond the limit of connections
     "header_flood": {"400"},
     "bomb": {"413", "400"},
     "huge_names": {"400"},
