@@ -283,7 +283,7 @@ def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
     cli.main(["serve", "--model-dir", "elsewhere"])
     cli.main(["serve", "--model-config-file", "models.config"])
     assert given == [
-        Options(Path("saved_models"), port=0, enable_monitoring=True, limits=Limits(max_batch_rows=3)),
+        Options(port=0, enable_monitoring=True, limits=Limits(max_batch_rows=3)),
         Options(Path("elsewhere")),
         Options(model_config_file=Path("models.config")),
     ]

@@ -119,6 +119,17 @@ def test_finished_sentences_are_dropped_from_the_batch():
     assert sizes == [(4, 4, 4)] * 2 + [(3, 3, 3)] + [(1, 1, 1)] * 6
 
 
+def test_the_memory_is_never_tiled():
+    shapes = set()
+
+    def watching(ids, state, memory):
+        shapes.add((tuple(ids.shape), tuple(memory.shape), tuple(state.shape)))
+        return wander(ids, state, memory)
+
+    beam_search(watching, no_time(1), inputs(tf.zeros([1, 29, 17]), [3]), beam_size=7)
+    assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
+
+
 SEARCHES = {
     "greedy": beam_search,
     "beam": partial(beam_search, beam_size=3, n_best=2),

@@ -443,11 +443,17 @@ def test_a_folder_that_cannot_be_read_is_not_called_empty(tmp_path, monkeypatch)
         server._start(Repository(server._configs(server.Options(model_dir=tmp_path)), load_servable))
 
 
-@pytest.mark.parametrize("arguments", [[], ["--model-dir", "a", "--model-config-file", "b"]])
-def test_models_come_either_from_a_folder_or_from_a_file(arguments, capsys):
+def test_models_come_either_from_a_folder_or_from_a_file(capsys):
     with pytest.raises(SystemExit):
-        server.main(arguments)
-    assert "one of --model-dir and --model-config-file" in " ".join(capsys.readouterr().err.split())
+        server.main(["--model-dir", "a", "--model-config-file", "b"])
+    assert "--model-dir, --model-config-file: expected at most one of them" in capsys.readouterr().err
+
+
+def test_without_options_the_models_in_saved_models_are_served(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "saved_models" / "mine" / "7").mkdir(parents=True)
+    (tmp_path / "saved_models" / "mine" / "7" / "saved_model.pb").touch()
+    assert [config.name for config in server._configs(server.Options())()] == ["mine"]
 
 
 def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):

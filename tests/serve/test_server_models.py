@@ -19,8 +19,7 @@ from serve.models.model_config import (
     version_folders,
 )
 from serve.models.repository import Repository, kept_up_to_date
-from serve.models.status import Code, StatusError
-from serve.models.status import State
+from serve.models.status import Code, State, StatusError
 
 
 class Loaded:

@@ -85,7 +85,7 @@ SIGNS = {
 
 def test_sentences_without_words_are_copied_and_aligned_one_to_one(translator, beam, served):
     mixed = [*SIGNS, "¿Dónde está mi hermana?"]
-    for one in (translator, beam, with_search(translator, **SEARCHES["bfloat16"]), served):
+    for one in (translator, beam, with_search(translator, precision="bfloat16"), served):
         *copies, translated = one.translate(mixed)
         assert [copy.text for copy in copies] == list(SIGNS.values())
         for copy in copies:
@@ -117,7 +117,6 @@ SEARCHES = {
         "length_alpha": 0.7,
         "unk_allowed": False,
     },
-    "bfloat16": {"precision": "bfloat16"},
 }
 
 
