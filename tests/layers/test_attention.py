@@ -161,6 +161,25 @@ def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums
     np.testing.assert_allclose(contexts[0, 0], 0.25 * near @ memory.values[0, :4].numpy(), rtol=1e-5)
 
 
+def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_units():
+    def predicting(logit):
+        return made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A, position_logit=logit))
+
+    mean, total = predicting("mean"), predicting("sum")
+    for one, other in zip(total.trainable_variables, mean.trainable_variables, strict=True):
+        one.assign(other)
+    total.position_vector.assign(mean.position_vector / A)  # the same v_p
+    query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
+    memory = memory_of(mean, normal(1, 11, D), [11])
+    moved = []
+    for local, stored_as in ((mean, A), (total, 1)):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
+        moved.append(tape.gradient(loss, local.position_vector.value).numpy() / stored_as)
+    assert np.abs(moved[1]).max() > 1e-4
+    np.testing.assert_allclose(moved[0], moved[1] / A**2, rtol=1e-4, atol=1e-8)
+
+
 @pytest.mark.parametrize("attention", [*map(FixedContext, WAYS), NoAttention()])
 def test_without_a_score_the_alignment_has_equal_weights(attention):
     contexts, alignment = attend(attention, normal(1, 2, U), memory_of(attention, normal(1, 4, D), [3]), [[5, 6]])

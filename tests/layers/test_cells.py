@@ -8,7 +8,7 @@ from reference import advance, advance_stack, cell_of, output_of
 from tensors import assert_same, normal
 from tiny import randomise
 
-from nmt_keras.layers.cells import CELLS, LayerNormGRUCell, LSTMState
+from nmt_keras.layers.cells import CELLS, GRUCell, LayerNormGRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
 from nmt_keras.layers.stack import StackedCells, StackMasks
 
 B, T, U, INPUT, D = 3, 5, 7, 11, 13
@@ -117,6 +117,39 @@ def test_keras_s_cell_that_reads_input_and_context_is_the_same_if_cho_s_update_g
 # By hand
 
 
+def advance_empty(cell, projected, state, **weights):
+    """Returns a cell's next state if all its weights are 0, except those given."""
+    for variable in cell.trainable_variables:
+        variable.assign(weights.get(variable.name, tf.zeros_like(variable)))
+    return cell.advance(tf.constant(projected), state)
+
+
+def test_a_tanh_cell_adds_up_and_takes_the_tanh():
+    cell = built(TanhCell, 1, 1, 1)
+    for variable, value in zip(
+        (cell.kernel, cell.recurrent, cell.context_kernel, cell.bias), (2, 3, 5, 7), strict=True
+    ):
+        variable.assign(tf.fill(variable.shape, value / 100))
+    found = step(cell, tf.constant([[1.0]]), tf.constant([[-3.0]]), tf.constant([[10.0]]))
+    assert found.numpy().item() == pytest.approx(np.tanh(0.02 + 0.07 + 0.5 - 0.09))
+
+
+@pytest.mark.parametrize(("kind", "keeps"), [(GRUCell, -100.0), (ResetAfterGRUCell, 100.0)])
+def test_an_update_gate_keeps_the_state_or_replaces_it_and_the_lecture_s_is_the_other_way_round(kind, keeps):
+    state = tf.constant([[0.5]])
+    assert advance_empty(built(kind, 1), [[keeps, 0.0, 9.0]], state).numpy() == 0.5
+    assert advance_empty(built(kind, 1), [[-keeps, 0.0, 9.0]], state).numpy() == pytest.approx(np.tanh(9.0), abs=1e-6)
+
+
+def test_a_layer_normalised_cell_ignores_the_scale_of_its_matrices():
+    cell, seen = make("gru-layer-norm"), (normal(B, INPUT), normal(B, U, seed=3), normal(B, D, seed=4))
+    before = step(cell, *seen)
+    for matrices, factor in (([cell.kernel, cell.context_kernel, cell.bias], 100.0), ([cell.recurrent], 1000.0)):
+        for matrix in matrices:
+            matrix.assign(factor * matrix)
+    np.testing.assert_allclose(step(cell, *seen), before, atol=1e-4)  # but for the epsilon
+
+
 def test_layer_normalisation_gates_and_proposal_by_hand():
     """The inputs of the gates are 1, 1, 3, 3, so 1 standard deviation from their mean; those of the proposal are -2, 2.
 
@@ -129,6 +162,23 @@ def test_layer_normalisation_gates_and_proposal_by_hand():
     np.testing.assert_allclose(
         found, [[0.3 + update * (np.tanh(-1) - 0.3), 0.4 + update * (np.tanh(1) - 0.4)]], atol=1e-5
     )
+
+
+SHUT, WIDE = -100.0, 100.0
+
+
+@pytest.mark.parametrize(
+    ("gates", "memory", "hidden"),
+    [
+        ([SHUT, WIDE, 9.0, SHUT], 0.5, 0.0),
+        ([SHUT, WIDE, 9.0, WIDE], 0.5, np.tanh(0.5)),
+        ([WIDE, SHUT, 0.25, WIDE], np.tanh(0.25), np.tanh(np.tanh(0.25))),
+        ([WIDE, WIDE, 0.25, SHUT], 0.5 + np.tanh(0.25), 0.0),
+    ],
+)
+def test_an_lstm_keeps_what_it_does_not_forget_adds_what_enters_and_shows_what_leaves(gates, memory, hidden):
+    state = LSTMState(tf.constant([[0.9]]), tf.constant([[0.5]]))
+    assert_same(advance_empty(built(LSTMCell, 1), [gates], state), LSTMState(hidden, memory))
 
 
 # Stacks
