@@ -588,15 +588,17 @@ class Settings:
         return Report(result, broken, shown(result))
 
     def _fill_caches(self, url: str) -> None:
-        """Sends batches of many shapes, because oneDNN keeps compiled operations for each shape, up to a limit.
+        """Sends batches of many shapes, the largest first.
 
+        TensorFlow keeps the memory of the largest batch, and oneDNN compiled operations for each shape, up to a limit.
         serve/README.md has measurements.
         """
-        rng = random.Random(self.seed)
+        rng, most = random.Random(self.seed), Limits().max_batch_rows
+        sizes = [(59, most), *((rng.randrange(1, 60), rng.randrange(1, most)) for _ in range(round(20 * self.minutes)))]
         with httpx.Client(timeout=self.bound, trust_env=False) as client:
-            for _ in range(round(min(400, 20 * self.minutes))):
-                sentence = " ".join(rng.choices(SENTENCES[0].split(), k=rng.randrange(1, 60)))
-                document = {"instances": [sentence] * rng.randrange(1, 33)}
+            for words, rows in sizes[:400]:
+                sentence = " ".join(rng.choices(SENTENCES[0].split(), k=words))
+                document = {"instances": [sentence] * rows}
                 client.post(url + predict_path(self.model), json=document).raise_for_status()
 
     def _attack(self, target: Target, seconds: float) -> dict[str, Counter[str]]:

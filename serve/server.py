@@ -34,7 +34,7 @@ from nmt_keras.io.usage import read_options
 
 from .core import Core
 from .limits import Limits
-from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
+from .models.model_config import ServedModel, models_in, read_model_configs, version_folders
 from .models.repository import Repository, kept_up_to_date
 from .models.status import StatusError
 from .options import Options
@@ -212,7 +212,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
+def _configs(options: Options) -> Callable[[], list[ServedModel]]:
     """Returns a function that lists the models.
 
     Raises:
@@ -296,7 +296,7 @@ def _hosts(listener: socket.socket, options: Options) -> set[str]:
     return {"localhost", "127.0.0.1", "[::1]", options.host.lower()}
 
 
-def _repository(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
+def _repository(configs: Callable[[], list[ServedModel]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from .models.warmup import load_warm  # imports TensorFlow, which takes seconds; --help and errors do not need it
 

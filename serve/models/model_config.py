@@ -51,7 +51,7 @@ class Specific:
         return set(versions) & self.numbers
 
 
-class ModelConfig(NamedTuple):
+class ServedModel(NamedTuple):
     """One model: its folder of versions, the policy that selects versions, and labels of versions."""
 
     name: str
@@ -60,14 +60,14 @@ class ModelConfig(NamedTuple):
     labels: Mapping[str, int] = {}
 
 
-def models_in(folder: Path) -> list[ModelConfig]:
+def models_in(folder: Path) -> list[ServedModel]:
     """Returns a model for each child folder, except hidden folders and the file system's ``lost+found``.
 
     Raises:
         OSError: ``folder`` cannot be read.
     """
     children = sorted(path for path in folder.iterdir() if path.is_dir())
-    return [ModelConfig(path.name, path) for path in children if path.name[0] != "." and path.name != "lost+found"]
+    return [ServedModel(path.name, path) for path in children if path.name[0] != "." and path.name != "lost+found"]
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:
@@ -86,7 +86,7 @@ def _is_number(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) < 100 and int(name) < 2**63
 
 
-def read_model_configs(path: Path) -> list[ModelConfig]:
+def read_model_configs(path: Path) -> list[ServedModel]:
     """Reads a list of models from a ``ModelServerConfig`` in protocol buffers' text format.
 
     Raises:
@@ -119,7 +119,7 @@ def read_text_proto(path: Path, message: Message) -> Message:
         ) from error
 
 
-def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
+def model_configs(config: ModelServerConfig) -> list[ServedModel]:
     """Returns the models that ``config`` lists.
 
     Raises:
@@ -127,7 +127,7 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
     """
     if config.WhichOneof("config") != "model_config_list":
         raise invalid("Expected a model_config_list")
-    configs: dict[str, ModelConfig] = {}
+    configs: dict[str, ServedModel] = {}
     for model in config.model_config_list.config:
         if not model.name:
             raise invalid("Illegal to list a model without a name in config list")
@@ -140,7 +140,7 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
             )
         if model.model_platform != "tensorflow":
             raise invalid(f"Model {model.name} requests unsupported platform {model.model_platform!r}")
-        configs[model.name] = ModelConfig(
+        configs[model.name] = ServedModel(
             model.name, Path(model.base_path), _policy(model.model_version_policy), dict(model.version_labels)
         )
     return list(configs.values())

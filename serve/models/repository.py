@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .model_config import Latest, ModelConfig, Specific, version_folders
+from .model_config import Latest, ServedModel, Specific, version_folders
 from .status import Code, State, StatusError, VersionStatus, invalid
 from .versions import LoadedVersion
 
@@ -65,7 +65,7 @@ class Repository:
 
     def __init__(
         self,
-        configs: Callable[[], list[ModelConfig]],
+        configs: Callable[[], list[ServedModel]],
         load: Callable[[Path], Servable],
         retry_seconds: float = 60.0,
     ) -> None:
@@ -199,7 +199,7 @@ class Repository:
             self._changing.release()
         return is_idle
 
-    def _assign_labels(self, configs: list[ModelConfig]) -> None:
+    def _assign_labels(self, configs: list[ServedModel]) -> None:
         available = set(self.available())
         for config in configs:
             for version in config.labels.values():
@@ -209,7 +209,7 @@ class Repository:
         with self._lock:
             self._labels = {config.name: dict(config.labels) for config in configs}
 
-    def _update(self, configs: list[ModelConfig]) -> set[str]:
+    def _update(self, configs: list[ServedModel]) -> set[str]:
         """Loads and unloads versions. Returns a problem for each model whose folder cannot be read."""
         problems = set()
         for config in configs:

@@ -26,7 +26,7 @@ from nmt_keras.export.contract import CONTRACT
 from serve import server
 from serve.core import Core
 from serve.limits import Limits
-from serve.models.model_config import ModelConfig, models_in
+from serve.models.model_config import ServedModel, models_in
 from serve.models.repository import Repository
 from serve.models.servable import Servable
 from serve.models.signature import Signature, TensorSpec
@@ -323,7 +323,7 @@ def test_a_compression_other_than_gzip_is_named(counted):
 
 
 def test_a_refused_request_counts_under_the_name_of_a_served_model_only(tmp_path):
-    repository = Repository(lambda: [ModelConfig("spa", tmp_path / "spa")], lambda path: None)
+    repository = Repository(lambda: [ServedModel("spa", tmp_path / "spa")], lambda path: None)
     (tmp_path / "spa" / "1").mkdir(parents=True)
     repository.start()
     core = Core(repository, Limits(concurrency=1, queue=0))

@@ -12,7 +12,7 @@ import pytest
 from serve.models.model_config import (
     ALL,
     Latest,
-    ModelConfig,
+    ServedModel,
     Specific,
     models_in,
     read_model_configs,
@@ -63,7 +63,7 @@ def publish(folder: Path, *versions: int) -> None:
 
 
 def started(
-    folder: Path, *configs: ModelConfig, load: Callable[[Path], Loaded] = load, retry_seconds: float = 60.0
+    folder: Path, *configs: ServedModel, load: Callable[[Path], Loaded] = load, retry_seconds: float = 60.0
 ) -> Repository:
     """Starts a repository of the models in ``configs``, by default of those in ``folder``."""
     repository = Repository(lambda: list(configs) or models_in(folder), load, retry_seconds)
@@ -121,7 +121,7 @@ def test_versions_are_the_folders_whose_names_are_numbers(tmp_path):
 )
 def test_a_policy_chooses_the_versions_that_are_served(tmp_path, policy, available):
     publish(tmp_path, 2, 4, 7)
-    repository = started(tmp_path, ModelConfig("spa", tmp_path, policy))
+    repository = started(tmp_path, ServedModel("spa", tmp_path, policy))
     assert repository.available() == [("spa", version) for version in available]
     assert answering(repository, "spa") == available[-1]
     assert answering(repository, "spa", available[0]) == available[0]
@@ -237,7 +237,7 @@ def test_without_another_version_the_newest_that_can_be_loaded_serves(spa, clock
 
 def test_versions_that_a_policy_does_not_name_are_no_replacement(spa):
     (spa / "2").mkdir()
-    repository = started(spa.parent, ModelConfig("spa", spa, Specific(frozenset({2}))))
+    repository = started(spa.parent, ServedModel("spa", spa, Specific(frozenset({2}))))
     assert states(repository) == {2: State.END}
 
 
@@ -278,7 +278,7 @@ def test_a_model_that_fails_in_any_way_is_tried_again_and_stops_no_other(spa, ca
 def test_polling_goes_on_after_a_poll_that_failed(spa, caplog):
     polls, recovered = [], threading.Event()
 
-    def configs() -> list[ModelConfig]:
+    def configs() -> list[ServedModel]:
         polls.append(1)
         if len(polls) == 3:
             raise ZeroDivisionError("a defect")
@@ -300,7 +300,7 @@ def test_polling_goes_on_after_a_poll_that_failed(spa, caplog):
 def labelled(spa) -> Repository:
     """A repository with versions 1 and 2 of the model ``spa``. The label ``stable`` is version 1."""
     publish(spa, 2)
-    return started(spa, ModelConfig("spa", spa, ALL, {"stable": 1}))
+    return started(spa, ServedModel("spa", spa, ALL, {"stable": 1}))
 
 
 def test_a_label_answers_with_the_version_it_points_to(labelled):
@@ -311,7 +311,7 @@ def test_a_label_answers_with_the_version_it_points_to(labelled):
 
 def test_a_label_may_only_point_to_a_loaded_version(spa):
     with pytest.raises(StatusError, match="label to version 3 of model spa") as caught:
-        started(spa, ModelConfig("spa", spa, Latest(), {"stable": 3}))
+        started(spa, ServedModel("spa", spa, Latest(), {"stable": 3}))
     assert caught.value.code is Code.FAILED_PRECONDITION
 
 
@@ -340,10 +340,10 @@ def test_a_file_in_tensorflow_servings_format_lists_models_policies_and_labels(t
         """
     )
     assert read_model_configs(path) == [
-        ModelConfig("spa", Path("/models/spa"), Latest(), {}),
-        ModelConfig("deu", Path("/models/deu"), Latest(2), {"stable": 3, "canary": 4}),
-        ModelConfig("fra", Path("/models/fra"), ALL, {}),
-        ModelConfig("ita", Path("/models/ita"), Specific(frozenset({3, 5})), {}),
+        ServedModel("spa", Path("/models/spa"), Latest(), {}),
+        ServedModel("deu", Path("/models/deu"), Latest(2), {"stable": 3, "canary": 4}),
+        ServedModel("fra", Path("/models/fra"), ALL, {}),
+        ServedModel("ita", Path("/models/ita"), Specific(frozenset({3, 5})), {}),
     ]
 
 
