@@ -52,12 +52,12 @@ def running_nginx(folder: Path, certificate: Certificate, rest: int, rpc: int) -
     port, health = free_port(), free_port()
     configuration = (ROOT / "serve" / "deploy" / "nginx.conf").read_text()
     for written, here in {
+        "/tmp/": f"{folder}/",  # first, because a clone may lie there
         "serving:8501": f"127.0.0.1:{rest}",
         "serving:8500": f"127.0.0.1:{rpc}",
         "listen 127.0.0.1:8080": f"listen 127.0.0.1:{health}",
         "listen 8443": f"listen 127.0.0.1:{port}",
         "root /usr/share/nginx/html": f"root {ROOT / 'serve' / 'web'}",
-        "/tmp/": f"{folder}/",
     }.items():
         assert written in configuration
         configuration = configuration.replace(written, here)
