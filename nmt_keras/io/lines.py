@@ -84,7 +84,8 @@ FOREIGN = {
     b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull --include FILE"),
     b"PAR1": (
         "a Parquet file",
-        "python -c \"import pandas; pandas.read_parquet('FILE').to_json('NEW.jsonl', orient='records', lines=True)\"",
+        "python -c \"import pandas, sys; pandas.read_parquet(sys.argv[1]).to_json('NEW.jsonl', orient='records', "
+        'lines=True)" FILE',
     ),
 }
 """Formats by their first bytes: name, and a command that converts a file."""
@@ -179,8 +180,10 @@ def open_text(path: Place) -> Iterator[io.BufferedReader]:
             yield text
         return
     if not os.path.exists(path) or os.path.isdir(path):
-        found = "a folder" if os.path.isdir(path) else "no file"
-        raise FileNotFoundError(f"{path}: expected a text file (plain or packed), found {found}. Check the path.")
+        found = "a folder" if os.path.isdir(path) else "a broken link" if os.path.islink(path) else "no file"
+        raise FileNotFoundError(
+            f"{path}: expected a text file (plain or packed), found {found}. Check the path and its permissions."
+        )
     with open(path, "rb") as raw, unpacked(raw, path) as text:
         yield text
 
@@ -220,7 +223,9 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
     except (*DAMAGE, OSError) as error:
         if not isinstance(error, DAMAGE) and error.args != ("Invalid data stream",):  # of bzip2
             raise
-        raise ValueError(f"{name} is a damaged archive ({error}). Download or create it again.") from error
+        damaged = "is a damaged archive ({}). Download or create it again."
+        told = "cannot be unpacked ({}). Run xz -d first." if "Memory usage limit" in str(error) else damaged
+        raise ValueError(f"{name} {told.format(error)}") from error
 
 
 def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
@@ -267,8 +272,13 @@ def _require_text(head: bytes, name: Place) -> None:
         raise _foreign(name, *found)
 
 
+def with_file(command: str, name: Place) -> str:
+    """Returns a shell command with the file ``name`` in place of FILE."""
+    return command if name == STDIN else command.replace("FILE", shlex.quote(str(name)))
+
+
 def _foreign(name: Place, kind: str, command: str) -> ValueError:
-    convert = command if name == STDIN else command.replace("FILE", shlex.quote(str(name)))
+    convert = with_file(command, name)
     return ValueError(f"{name}: expected text in UTF-8 whose lines end in LF, received {kind}. Convert it: {convert}")
 
 
@@ -366,8 +376,8 @@ def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
-                    f"{error.start + 1}. Convert the file from its encoding, for example: iconv -f WINDOWS-1252 "
-                    f"-t UTF-8 {path} > NEW"
+                    f"{error.start + 1}. Convert the file from its encoding, for example: "
+                    f"{with_file('iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW', path)}"
                 ) from error
             yield text
 

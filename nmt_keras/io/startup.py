@@ -24,6 +24,27 @@ def keep_freed_memory() -> None:
     os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
 
 
+def use_tensorflow_for_keras() -> None:
+    """Lets Keras 3 run on TensorFlow, whatever the environment or ``keras.json`` choose for other projects.
+
+    Raises:
+        ImportError: Keras was imported before, and runs on another backend.
+    """
+    if (keras := sys.modules.get("keras")) is None:
+        os.environ |= {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"}
+    elif (backend := keras.config.backend()) != "tensorflow":
+        raise ImportError(
+            f"KERAS_BACKEND: expected 'tensorflow', received {backend!r}, with which Keras was imported. Set this "
+            "environment variable, or import nmt_keras before Keras."
+        )
+
+
+def ignore_settings_of_keras() -> None:
+    """Lets a program use Keras's defaults instead of ``keras.json``. Has an effect before Keras is imported."""
+    os.environ["KERAS_HOME"] = os.devnull
+    use_tensorflow_for_keras()
+
+
 @contextlib.contextmanager
 def native_messages_hidden() -> Iterator[None]:
     """Hides what native code writes to standard error within the context. If the context raises an error, shows it.
