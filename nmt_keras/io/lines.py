@@ -15,6 +15,7 @@
     require_files   refuses pipes, for commands that read a file several times
     one_line        text without line ends, for output
     print_utf8      makes the output UTF-8, without control characters on a terminal
+    message_stream  a stream of messages, which never stops work
     message         an error as one visible line
     read_within     a body of limited size
 """
@@ -438,8 +439,30 @@ VISIBLE = codecs.CodecInfo(
 codecs.register(lambda name: VISIBLE if name == "utf_8_visible" else None)
 
 
+class _Messages(io.FileIO):
+    """A file whose text is lost if it cannot be written, because the reader has ended, the disk is full, or the like.
+
+    A message never stops work.
+    """
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or len(data)  # None from a full pipe that does not block
+        except OSError:
+            return len(data)
+
+
+def message_stream(descriptor: int, *, closefd: bool = True) -> io.TextIOWrapper:
+    """Returns a stream of messages, such as standard error, whose ``write`` never fails."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Messages(descriptor, "w", closefd=closefd)), "utf-8", "backslashreplace", line_buffering=True
+    )
+
+
 def print_utf8(*, colors: bool = False) -> None:
     """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text.
+
+    Standard error becomes a ``message_stream``.
 
     Control characters are made visible on standard error, and on standard output if it is a terminal: text of a server,
     a corpus or a model could write the clipboard or change what the screen shows. Files and pipes get the exact text.
@@ -449,6 +472,8 @@ def print_utf8(*, colors: bool = False) -> None:
     """
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if getattr(sys.stderr, "name", None) == "<stderr>":
+        sys.stderr = message_stream(2, closefd=False)
     os.environ["PYTHON_COLORS"] = "0"  # for tracebacks, from Python 3.13 on
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
+from nmt_keras.io.lines import message_stream
+
 _HIDING = threading.RLock()
 """Held while standard error is another file, because all threads share it."""
 
@@ -56,17 +58,18 @@ def native_messages_hidden() -> Iterator[None]:
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
         yield
         return
-    with _HIDING, _nameless_file() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with _HIDING, _nameless_file() as hidden, message_stream(os.dup(2)) as shown:
         ours = sys.stderr
         os.dup2(hidden.fileno(), 2)
-        if ours is sys.__stderr__ and ours is not None:
+        if getattr(ours, "name", None) in ("<stderr>", 2):  # not replaced by a program
             shown.reconfigure(encoding=ours.encoding, errors=ours.errors)
             sys.stderr = shown
         try:
             yield
         except Exception:  # raised again below, after the messages that may explain it
             hidden.seek(0)
-            os.write(shown.fileno(), hidden.read())
+            shown.buffer.write(hidden.read())
+            shown.flush()
             raise
         finally:
             os.dup2(shown.fileno(), 2)

@@ -215,6 +215,32 @@ def test_output_is_one_line_in_utf_8_whatever_the_locale():
     assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")
 
 
+TALK = """
+import sys
+from tqdm import tqdm
+from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.startup import native_messages_hidden
+print_utf8()
+for context in (native_messages_hidden(), tqdm(disable=None)):
+    with context:
+        print("x" * 10**5, file=sys.stderr)
+        tqdm.write("x", file=sys.stderr)
+print("done")
+raise SystemExit("an error")
+"""
+
+
+@pytest.mark.parametrize("reader", ["ended", "full disk", "slow"])
+def test_messages_that_cannot_be_written_do_not_stop_a_program(reader):
+    reading, writing = os.pipe()
+    os.set_blocking(writing, reader != "slow")
+    with open(reading) as pipe, open("/dev/full" if reader == "full disk" else writing, "w") as told:
+        if reader == "ended":
+            pipe.close()
+        done = subprocess.run([sys.executable, "-c", TALK], cwd=ROOT, stdout=subprocess.PIPE, stderr=told, timeout=60)
+    assert (done.returncode, done.stdout) == (1, b"done\n")
+
+
 CONTROLS = "a\tb\x1b]52;c;eA==\x07\x9b2J\rc\x7f"
 SHOWN = r"b\x1b]52;c;eA==\x07\x9b2J\x0dc\x7f"
 
