@@ -8,6 +8,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from nmt_keras.io.files import literal
+
 from .servable import Servable, load_servable
 from .status import Code, StatusError, invalid
 
@@ -42,7 +44,7 @@ def warm_up(servable: Servable, path: Path) -> None:
         StatusError: A request failed or is not a predict request, there are too many, or the file cannot be read.
     """
     try:
-        for count, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
+        for count, record in enumerate(tf.data.TFRecordDataset(str(literal(path))).as_numpy_iterator()):
             if count >= MAX_RECORDS:
                 raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
             _answer(servable, record, path)
