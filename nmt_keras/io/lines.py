@@ -63,6 +63,23 @@ TMX = (
     "> NEW.tsv"
 )
 
+MARKUP = {
+    rb"dataset\b": (
+        "a test set of WMT in XML",
+        "xmlstarlet sel -T -t -m //src//seg -v . -n FILE > NEW.src (for the references: //ref//seg)",
+    ),
+    rb"(?:srcset|refset|tstset|mteval)\b|.*<seg\b": (
+        "a test set of WMT or IWSLT with tags",
+        "python3 -X utf8 -c 'import html, re, sys; [print(*html.unescape(text).split()) for text in "
+        're.findall("(?is)<seg[^>]*>(.*?)</seg>", sys.stdin.read())]\' < FILE > NEW',
+    ),
+    rb"(?:url|keywords|talkid|speaker|chapter|doc|hl)\b[^\n]*>\s*\n": (
+        "text between tags, as of IWSLT",
+        "grep -v '^ *<' FILE > NEW",
+    ),
+}
+"""Formats by the first tags of a file, without "<" and in lower case: name, and a command that converts a file."""
+
 
 def _wide(encoding: str) -> tuple[str, str]:
     return f"text in {encoding}", f"iconv -f {encoding} -t UTF-8 FILE > NEW"
@@ -266,9 +283,12 @@ def _require_text(head: bytes, name: Place) -> None:
     if head.startswith((*UNPACK, b"PK\x03\x04")):
         found = "an archive inside an archive", "bsdtar -xOf FILE > NEW"
     start = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    found = found or next(
+        (MARKUP[tags] for tags in MARKUP if re.match(rb"(?s)(?:<[?!][^>]*>\s*)*<(?:%b)" % tags, start)), None
+    )
     if start.startswith((b"<?xml", b"<!doctype", b"<tmx", b"<html")):
         xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n FILE > NEW"
-        found = ("a TMX file", TMX) if b"<tmx" in start else xml
+        found = ("a TMX file", TMX) if b"<tmx" in start else found or xml
     if found is not None:
         raise _foreign(name, *found)
 
