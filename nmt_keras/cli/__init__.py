@@ -104,6 +104,7 @@ def parse(arguments: Sequence[str]) -> Command:
                 default=tyro.MISSING_NONPROP if kind is None or short else kind.defaults(options),
                 config=SETTINGS,
             )
+            command.require_effects(options)
             command.check()
             if isinstance(command, Train) and command.recipe != recipe_name(options):
                 raise ValueError(f"RECIPE: expected directly after train, as in: nmt train {command.recipe} ...")
