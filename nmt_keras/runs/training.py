@@ -155,7 +155,7 @@ def _create(
             require(
                 began == [str(Path(init_from).resolve())],
                 "RunOptions.init_from",
-                f"the run that {folder} began with, {began}",
+                f"the run that {folder} began with, {', '.join(began) or 'none'}",
                 init_from,
                 "Remove the option, or pass another --run.",
             )

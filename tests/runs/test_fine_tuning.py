@@ -96,11 +96,9 @@ def test_a_fine_tuned_run_has_the_tokenizers_of_the_other_and_records_it_with_it
     first = fine_tune(tmp_path / "first", str(tuned_from), 1)
     second = fine_tune(tmp_path / "second", str(first.folder), 1)
     fine_tune(second.folder, str(first.folder), 1)  # the same call again
-    with pytest.raises(
-        ValueError, match=rf"init_from: expected the run that .* began with, .'{first.folder}'., received"
-    ):
+    with pytest.raises(ValueError, match=rf"init_from: expected the run that .* began with, {first.folder}, received"):
         fine_tune(second.folder, str(tuned_from), 1)
-    with pytest.raises(ValueError, match=r"init_from: expected the run that .* began with, \[\], received"):
+    with pytest.raises(ValueError, match=r"init_from: expected the run that .* began with, none, received"):
         Run(tuned_from).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(first.folder)))
     version = second.export(second.translator(), tmp_path / "model")
     found = read_manifest(version)["ancestors"]
