@@ -25,6 +25,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nmt_keras.io.startup import native_messages_hidden, use_tensorflow_for_keras
 from nmt_keras.version import VERSION
 
 if TYPE_CHECKING:
@@ -68,10 +69,11 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used, so that ``import nmt_keras`` does not import TensorFlow."""
-    if name in ("export", "recipes"):
-        return importlib.import_module(f"nmt_keras.{name}")
-    if name not in _MODULES:
+    if name not in {"export", "recipes", *_MODULES}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    use_tensorflow_for_keras()
+    if name not in _MODULES:
+        return importlib.import_module(f"nmt_keras.{name}")
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 
@@ -100,14 +102,13 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     """
     from pathlib import Path
 
-    from nmt_keras.io.startup import native_messages_hidden
-
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(
             f"path: expected a run directory or an exported version; {folder} does not exist. The package contains no "
             "model. Clone the repository, which contains saved_models/spa-eng/1, or train a model with `nmt train`."
         )
+    use_tensorflow_for_keras()
     with native_messages_hidden():
         if more or (folder / "recipe.json").exists():
             from nmt_keras.runs import load_runs

@@ -29,7 +29,8 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
-from nmt_keras.io.startup import native_messages_hidden
+from nmt_keras.io.lines import message_stream
+from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
 from nmt_keras.io.usage import read_options
 
 from .core import Core
@@ -156,7 +157,7 @@ def serve(options: Options) -> None:
     listener = _bind(options.host, options.port)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    handler = logging.StreamHandler(os.fdopen(os.dup(2), "w", buffering=1))  # is never hidden
+    handler = logging.StreamHandler(message_stream(os.dup(2)))  # is never hidden
     handler.addFilter(RepeatFilter())
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=options.log_level.upper(), handlers=[handler])
@@ -298,6 +299,7 @@ def _hosts(listener: socket.socket, options: Options) -> set[str]:
 
 def _repository(configs: Callable[[], list[ServedModel]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    ignore_settings_of_keras()
     from .models.warmup import load_warm  # imports TensorFlow, which takes seconds; --help and errors do not need it
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

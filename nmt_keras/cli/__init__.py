@@ -44,6 +44,7 @@ from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.cli.train import Demo, Train, recipe_name
 from nmt_keras.cli.translate import Align, Score, Translate
 from nmt_keras.config import require_choice
+from nmt_keras.io.files import described
 from nmt_keras.io.lines import message, print_utf8
 from nmt_keras.io.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
@@ -103,6 +104,7 @@ def parse(arguments: Sequence[str]) -> Command:
                 default=tyro.MISSING_NONPROP if kind is None or short else kind.defaults(options),
                 config=SETTINGS,
             )
+            command.require_effects(options)
             command.check()
             if isinstance(command, Train) and command.recipe != recipe_name(options):
                 raise ValueError(f"RECIPE: expected directly after train, as in: nmt train {command.recipe} ...")
@@ -175,7 +177,9 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             expected += (tensorflow.errors.OpError,)
-            in_cache = not isinstance(error, tensorflow.errors.ResourceExhaustedError) or str(cache) in str(error)
+            in_cache = str(cache) in str(error) or not (
+                isinstance(error, tensorflow.errors.ResourceExhaustedError) or described(error) != str(error)
+            )
             suspect = isinstance(error, tensorflow.errors.OpError) and in_cache and not console.has_shown_updates
             if cache is not None and suspect:
                 shutil.rmtree(cache, ignore_errors=True)  # an entry may be damaged, or the disk full
@@ -189,5 +193,5 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
 
 def _fail(code: int, error: Exception, arguments: Sequence[str] = ()) -> NoReturn:
     """Prints an error in one line and exits."""
-    print(f"nmt: {with_options(message(error), arguments)}", file=sys.stderr)
+    print(f"nmt: {with_options(message(described(error)), arguments)}", file=sys.stderr)
     raise SystemExit(code) from error

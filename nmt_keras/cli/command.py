@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
@@ -64,6 +64,9 @@ class Command(ABC):
     rare: ClassVar[Collection[str]] = RARE
     """Options and option groups that only --help-all shows."""
 
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Beginnings of options that have no effect together with another option, by this option."""
+
     help_all: Flag = False
     """Show the help of all options."""
     debug: Flag = False
@@ -73,6 +76,14 @@ class Command(ABC):
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command whose field values are the options' defaults. They may depend on ``arguments``."""
         return tyro.MISSING_NONPROP
+
+    @classmethod
+    def require_effects(cls, arguments: Sequence[str]) -> None:
+        """Raises ValueError if an option in ``arguments`` has no effect because of another one."""
+        typed = [each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("--")]
+        for option, idle in cls.idle.items():
+            useless = [each for each in typed if each.startswith(idle)]
+            require(option not in typed or not useless, option, f"no {', '.join(useless)}, which has no effect", option)
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other. Called before anything is loaded."""

@@ -1,6 +1,5 @@
 """Messages and progress for the user, on standard error."""
 
-import errno
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,12 +40,7 @@ class Console:
 
     def say(self, sentence: str) -> None:
         """Prints a message without disturbing the progress bar. Field names are replaced by option names."""
-        try:
-            self._tqdm.write(with_options(sentence), file=sys.stderr)
-            sys.stderr.flush()
-        except OSError as error:
-            if error.errno != errno.EIO:  # the terminal was closed: training has received SIGHUP and saves its state
-                raise
+        self._tqdm.write(with_options(sentence), file=sys.stderr)
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
         """Shows the progress of training. ``row`` is the last row of the log."""

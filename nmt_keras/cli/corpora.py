@@ -44,6 +44,7 @@ class Prepare(Command):
         require(bool(self.files or self.corpus), "FILE", "at least one file", self.files)
         for each in self.corpus:
             require(1 <= len(each) <= 2, "--corpus", "one file, or two: source and target", each)
+        self.columns.require_readable(() if self.files else min(self.corpus, key=len))
 
     def __call__(self, console: Console) -> None:
         """Prepares the corpus and prints its folder."""

@@ -1,6 +1,6 @@
 """``nmt evaluate``: scores runs with confidence intervals, and compares them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -25,6 +25,7 @@ class Evaluate(Command):
 
     rare: ClassVar[Collection[str]] = (*RARE, "corpus", "valid", "test")
     threads: ClassVar[int | None] = SIDE_BY_SIDE
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--pairs": ("--part", "--all-pairs", "--valid", "--test")}
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories, or exported versions. Exported versions require --pairs."""
@@ -74,6 +75,13 @@ class Evaluate(Command):
         require(bool(paths), "RUN", "at least one run directory", paths)
         require(not self.ensemble or len(paths) == 1, "--ensemble", "exactly one RUN", paths)
         self.data.require_readable(self.pairs)
+        require(
+            len(self.pairs) <= 2,
+            "--pairs",
+            "one table, or a source and a target file",
+            self.pairs,
+            "For several references, evaluate with each of them.",
+        )
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
         require(not (self.json and self.latex), "--latex", "either --json or --latex", "both")
 
@@ -116,7 +124,11 @@ class Evaluate(Command):
         markdown = comparison.to_markdown(found)
         print(comparison.to_json(found) if self.json else latex_tables(markdown) if self.latex else markdown, end="")
         if self.to is not None:
-            console.say(f"report written to {comparison.write_report(found, next(iter(reports.values())), self.to)}")
+            from matplotlib import style
+
+            with style.context("default"):  # a user's matplotlibrc may need LaTeX
+                written = comparison.write_report(found, next(iter(reports.values())), self.to)
+            console.say(f"report written to {written}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:
         """Returns the runs of each system, by folder name, or by path if two folder names are equal."""

@@ -31,8 +31,11 @@ class Picture(Command):
 
     def __call__(self, console: Console) -> None:
         """Writes the picture and prints the name of its file."""
+        from matplotlib import style
+
         file = self.to or Path(f"{type(self).__name__.lower()}.svg")
-        self.draw(file)
+        with style.context("default"):  # a user's matplotlibrc may need LaTeX
+            self.draw(file)
         print(file)
 
     @abstractmethod

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from nmt_keras.cli.cache import DRIVER
-from nmt_keras.io.startup import keep_freed_memory, native_messages_hidden
+from nmt_keras.io.startup import ignore_settings_of_keras, keep_freed_memory, native_messages_hidden
 
 UNUSED = ("matplotlib", "sklearn")
 """Packages that Keras imports, if they are installed, for functions that no command calls."""
@@ -31,6 +31,7 @@ def import_tensorflow(threads: int | None = None) -> None:
     if "tensorflow" in sys.modules:
         return
     keep_freed_memory()
+    ignore_settings_of_keras()
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if DRIVER.exists() else "3")
     hidden: dict[str, Any] = {name: None for name in UNUSED if name not in sys.modules}
     sys.modules.update(hidden)  # None: the import fails, as if the package were not installed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +36,12 @@ class Train(Command):
     """
 
     rare: ClassVar[Collection[str]] = [name for name in RARE if name != "options"]
+
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "--prepared": ("--source.", "--target.", "--corpus.", "--train.augmentation", "--tables"),
+        "--valid": ("--corpus.split", "--corpus.seed"),
+        "--corpus": ("--accept-other-version",),
+    }
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
     """Recipe: a name from nmt recipes, or a file (YAML, JSON). Default: the recipe of the run or of --init-from, else
@@ -148,7 +154,8 @@ class Train(Command):
 
         own = self.recipe is None and self.width == 1.0
         folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
-        data = with_languages_of(folder, self.data)
+        parent = self.options.init_from
+        data = with_languages_of(folder if parent is None or is_run(folder) else Path(parent), self.data)
         if is_first_worker():
             require_tokenizer(data.target_language, data.bleu_tokenizer)  # for the evaluation after training
         exists = is_run(folder)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
@@ -43,6 +43,8 @@ class Translate(SearchCommand):
     Prints one translation per line, as soon as it is ready. A line with several sentences is translated sentence by
     sentence.
     """
+
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--n-best": ("--split",)}
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")] = ()
     """Sentences to translate. Default, or "-": the lines of standard input."""

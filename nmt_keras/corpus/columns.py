@@ -95,6 +95,7 @@ LANGUAGES = {
 CODE = re.compile(r"(?P<language>[a-z]{2}|[a-z]{3})(?:[-_][a-z]{2,4})?")
 ID = re.compile(r"[^\s\d]*+\d\S*+|[\W\d_]*+")
 """A cell with a digit and without spaces, or a cell without letters."""
+SENTENCE = re.compile(r"\S+\s+\S+\s.*[^\w\s]", re.DOTALL)  # three words or more, and a mark at the end
 TERM = re.compile(r"[!-~]*[A-Za-z0-9_]")
 """A cell without spaces and without a mark at the end, such as train or news.txt."""
 
@@ -107,14 +108,15 @@ class Layout(NamedTuple):
     header: tuple[str, ...] = ()  # names of the columns; empty without a header
     skipped: tuple[str, ...] = ()  # recognised columns without sentences, with their first cell
     title_lines: int = 0  # lines of one cell before the header; they are skipped, too
+    others: tuple[str, ...] = ()  # later columns of sentences, such as a second reference, with their first cell
 
     def __str__(self) -> str:
         sides = zip(("source", "target"), (self.source, self.target), strict=True)
         named = [f"{side} {at}{f' {self.header[at]!r}' if at < len(self.header) else ''}" for side, at in sides]
-        columns = ", ".join([*named, *(f"not {each}" for each in self.skipped)])
+        columns = ", ".join([*named, *(f"not {each}" for each in self.skipped + self.others)])
         count = f"{self.title_lines} line{'s' * (self.title_lines > 1)}"
         titles = f", {count} before the header skipped" if self.title_lines else ""
-        return f"columns: {columns}{titles}" if self.header or self.skipped else ""
+        return f"columns: {columns}{titles}" if self.header or self.skipped or self.others else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +186,7 @@ class Columns:
             keys: Names of the columns in a table without a header; empty for other tables.
 
         Raises:
-            ValueError: a name is not in the header.
+            ValueError: a name is not in the header, or no column is given and fewer than two columns hold sentences.
         """
         given: list[int | str | None] = [self.source_column, self.target_column]
         title_lines = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title, or blank lines
@@ -196,11 +198,19 @@ class Columns:
                 listed = f": {', '.join(map(repr, names[:12]))}" if names else ", which has no header and no valid line"
                 require(_name(column) in names, OPTIONS[at], f"a column of {name}{listed}", column)
                 given[at] = names.index(_name(column))
-        texts = _text_columns(body)
+        found = _text_columns(body)
+        texts = found[:2] if len(found) > 1 else [0, 1]
         skipped: list[int] = []
         if not self.names_columns:
             given = [*texts]
             skipped = [at for at in range(texts[1]) if at not in texts]
+            require(
+                len(found) > 1 and not _is_labelled([[row[at] for row in body if at < len(row)] for at in texts]),
+                "path",
+                f"two columns of sentences in {name}",
+                "\t".join(next(iter(body), ())[:4])[:80],
+                "Pass a table of pairs, or the columns with --source-column and --target-column.",
+            )
         free = [at for at in texts if at not in given]
         indices = [(at if at in free else free[0]) if column is None else column for at, column in enumerate(given)]
         source, target = map(int, indices)
@@ -212,8 +222,8 @@ class Columns:
         header = keys or (map(str.strip, rows[0]) if is_named else ())
         if self.reverse:
             source, target = target, source
-        described = tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped)
-        return Layout(source, target, tuple(header), described, title_lines if is_named and not keys else 0)
+        described, others = (tuple(f"{at} ({_cell(body, at)!r:.20})" for at in each) for each in (skipped, found[2:]))
+        return Layout(source, target, tuple(header), described, title_lines if is_named and not keys else 0, others)
 
 
 def _name(cell: str) -> str:
@@ -244,22 +254,39 @@ def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> boo
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Returns the first two columns of sentences. In one or two rows, only ids and numbers are recognised."""
+    """Returns the first two columns of text, and later columns of sentences.
+
+    In one or two rows, only ids and numbers are recognised. A table of two columns or fewer has no other columns.
+    """
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
     spaced = [sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", cell)) for cell in cells) > len(cells) for cells in columns]
     has_sentences = sum(spaced) > 1
     texts: list[int] = []
     for at, cells in enumerate(columns):
-        stripped = [cell.strip() for cell in cells]
+        stripped = [cell.strip().replace("\\N", "") for cell in cells]  # \N: no value, in exports of databases
         copies = any(2 * sum(map(_alike, cells, columns[other])) > len(cells) for other in texts)
         has_terms = has_sentences and all(map(TERM.fullmatch, stripped))
         is_label = len(cells) > 2 and (len({*cells}) == 1 or copies or has_terms)
         if not is_label and not all(map(ID.fullmatch, stripped)):
-            texts.append(at)
-            if len(texts) == 2:
-                return texts
-    return [0, 1]
+            begins = {" ".join(cell.split()[:2]) for cell in stripped}  # a column of sources or licences has one
+            if len(texts) < 2 or (_are_sentences(stripped) and len(begins) > 1):
+                texts.append(at)
+    return texts if width > 2 else [0, 1]
+
+
+def _are_sentences(cells: Sequence[str]) -> bool:
+    return 2 * sum(bool(SENTENCE.fullmatch(cell.strip())) for cell in cells) > len(cells)
+
+
+def _is_labelled(sides: Sequence[Sequence[str]]) -> bool:
+    """Returns ``True`` if one column holds sentences and the other labels or ids, or if both hold whole numbers."""
+    labels = [
+        len({*cells}) == 1 or all(TERM.fullmatch(cell.strip()) or ID.fullmatch(cell.strip()) for cell in cells)
+        for cells in sides
+    ]
+    are_sentences = any(label and _are_sentences(other) for label, other in zip(labels, reversed(sides), strict=True))
+    return len(sides[0]) > 2 and (are_sentences or all(cell.isdecimal() for cells in sides for cell in cells))
 
 
 def _cell(rows: Sequence[Sequence[str]], at: int) -> str:

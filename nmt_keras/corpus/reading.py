@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, TypeGuard
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
-from nmt_keras.io.lines import INVISIBLE, byte_blocks, open_text
+from nmt_keras.io.lines import INVISIBLE, byte_blocks, open_text, with_file
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
@@ -366,7 +366,7 @@ def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
     require(0 <= max_malformed <= 1, "max_malformed (--max-malformed)", "a share from 0 to 1", max_malformed)
     worst = report.faults.most_common(1)[0][0] if report.faults else None
     hint = HINTS.get(worst, "") if worst else ""
-    hint = hint.replace("FILE", report.first_faults[0].file if report.first_faults else name)
+    hint = with_file(hint, report.first_faults[0].file if report.first_faults else name)
     share = report.malformed / max(1, report.lines)
     if share > max(max_malformed, 0.05) and worst is Fault.INVALID_UTF8:
         raise ValueError(f"path: expected UTF-8 in {name}, received another encoding.{hint} {report}.")

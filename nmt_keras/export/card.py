@@ -28,7 +28,12 @@ def model_card(name: str, translator: ModelTranslator, manifest: Mapping[str, An
     sections = [
         f"# {name}",
         _summary(translator, manifest),
-        _training(manifest.get("corpus"), manifest["export"]["data_licence"], manifest.get("command")),
+        _training(
+            manifest.get("corpus"),
+            manifest.get("ancestors", ()),
+            manifest["export"]["data_licence"],
+            manifest.get("command"),
+        ),
         _scores(manifest.get("scores")),
         _limits(translator, manifest["export"]["limitations"]),
         _signatures(),
@@ -81,12 +86,23 @@ def _concurrency(batching: Mapping[str, Any] | None) -> str:
     )
 
 
-def _training(corpus: Mapping[str, Any] | None, licence: str | None, command: str | None) -> str:
+def _training(
+    corpus: Mapping[str, Any] | None, ancestors: Sequence[Mapping[str, Any]], licence: str | None, command: str | None
+) -> str:
     if corpus is None:
         return "## Training\n\nNot recorded."
-    rows = [(part, f"{count:,}", f"`{corpus['sha256'][part]}`") for part, count in corpus["pairs"].items()]
+    before = {f"{each['checkpoint']['name']} of {each['run']}": each["corpus"] for each in ancestors}
+    rows = [
+        (escaped(f"{part}{of}"), f"{count:,}", f"`{facts['sha256'][part]}`")
+        for of, facts in [
+            ("", corpus),
+            *((f" set of {facts['name']} for {run}", facts) for run, facts in before.items()),
+        ]
+        for part, count in facts["pairs"].items()
+    ]
     facts = [
-        f"Corpus: {corpus['name']}. Licence of the data: {licence or 'not recorded'}.",
+        f"Corpus: {corpus['name']}. Licence of the data: {licence or 'not recorded'}."
+        + "".join(f" Fine-tuned from {escaped(run)}." for run in before),
         table(("set", "pairs", "sha256"), rows),
     ]
     if command is not None:

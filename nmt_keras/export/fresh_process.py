@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt_keras.io.files import literal
+
 SCRIPT = Path(__file__).with_name("run_saved_model.py")
 
 # Runs a script without Keras and this package. Importing either raises ImportError, even if TensorFlow imports it.
@@ -50,7 +52,7 @@ def ask(
         FileNotFoundError: the interpreter does not exist.
         RuntimeError: the process failed or exceeded the time limit. The message names the step or request.
     """
-    job = {"folder": str(folder.resolve()), "requests": [request._asdict() for request in requests]}
+    job = {"folder": str(literal(folder.resolve())), "requests": [request._asdict() for request in requests]}
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [python, "-I", "-c", _WITHOUT_KERAS, SCRIPT]
     try:

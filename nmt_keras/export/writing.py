@@ -18,7 +18,7 @@ from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
 from nmt_keras.export.versions import prune, publish
 from nmt_keras.export.warmup import write_warmup_requests
-from nmt_keras.io.files import stamped
+from nmt_keras.io.files import literal, stamped
 from nmt_keras.manifest import FORMAT, MANIFEST
 
 if TYPE_CHECKING:
@@ -71,12 +71,13 @@ def export(
 
     def write(folder: Path) -> None:
         functions = signatures(translator, config.micro_batching)
-        tf.saved_model.save(Resources(translator, config.half_precision), str(folder), signatures=functions)
+        plain, name = literal(folder), model_folder.name.encode("utf-8", "replace").decode()
+        tf.saved_model.save(Resources(translator, config.half_precision), str(plain), signatures=functions)
         (folder / MANIFEST).parent.mkdir()
         content = json.dumps(facts, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
-        (folder / CARD).write_text(model_card(model_folder.name, translator, facts), encoding="utf-8")
-        write_warmup_requests(folder, translator.source_tokenizer, model_folder.name)
+        (folder / CARD).write_text(model_card(name, translator, facts), encoding="utf-8")
+        write_warmup_requests(plain, translator.source_tokenizer, name)
 
     written = publish(model_folder, write)
     if max_to_keep is not None:

@@ -10,9 +10,11 @@ One rule holds for every command that writes:
 """
 
 import errno
+import functools
 import glob
 import json
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -20,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import portalocker
 
@@ -36,6 +38,25 @@ ABANDONED_AFTER = 3600.0
 
 SYSTEM_REASONS = frozenset(map(os.strerror, errno.errorcode))
 """Messages of the operating system's errors."""
+
+REMEDIES = {
+    os.strerror(code): sentence
+    for sentence, codes in {
+        "Make room": (errno.ENOSPC, errno.EDQUOT),
+        "Correct the permissions or pass another folder": (errno.EACCES, errno.EPERM, errno.EROFS),
+        "Raise the limit of open files (ulimit -n 4096)": (errno.EMFILE, errno.ENFILE),
+        "Make room, or raise the limit of file sizes (ulimit -f)": (errno.EFBIG,),
+        "Pass another path, because a part of this one is a file or a broken link": (errno.EEXIST, errno.ENOTDIR),
+        "Replace the link by its target": (errno.ELOOP,),
+        "Pass a shorter path": (errno.ENAMETOOLONG,),
+    }.items()
+    for code in codes
+}
+
+
+def remedy(reason: str) -> str:
+    """Returns what to do about an error of the system, without a full stop."""
+    return REMEDIES.get(reason, "Check the path and the disk")
 
 
 @contextmanager
@@ -70,24 +91,28 @@ def _system_reason(message: str) -> str | None:
     return reason if reason in SYSTEM_REASONS else None
 
 
+def described(error: Exception) -> str:
+    """Returns the message of an error. If the system raised it, adds what to do."""
+    reason = error.strerror if isinstance(error, OSError) and error.errno else _system_reason(str(error))
+    return f"{error}. {remedy(reason)}." if reason else str(error)
+
+
 def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
-    """Returns an error that states ``path``, the reason, the free space, and the remedy.
+    """Returns an error that states ``path``, the reason, and the remedy. On a full disk, it states the free space.
 
     Args:
         path: The file or folder. If it has a scheme, such as gs://, the free space is omitted.
         reason: The reason, without a full stop, or TensorFlow's message, of which only the system's reason is shown.
         lost: Sentence that states what is lost; empty by default.
     """
-    free = ""
-    if "://" not in str(path):
-        place = Path(path).absolute()
+    reason, free = _system_reason(reason) or reason, ""
+    if "://" not in str(path) and remedy(reason).startswith("Make room"):
         # Path.is_dir would raise PermissionError below a folder without search permission
-        folder = next(each for each in (place, *place.parents) if os.path.isdir(each))
+        folder = next(each for each in (path, *Path(path).absolute().parents) if os.path.isdir(each))
         free = f" {shutil.disk_usage(folder).free / 2**20:,.0f} MiB are free."
-    reason = _system_reason(reason) or reason
     return OSError(
-        f"{path}: could not be written; {reason}.{free}{lost and ' '}{lost} Make room or correct the permissions, then "
-        "run the same command."
+        f"{path}: could not be written; {reason}.{free}{lost and ' '}{lost} {remedy(reason)}, then run the same "
+        "command."
     )
 
 
@@ -105,10 +130,29 @@ def make_writable_folder(folder: Path) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise OSError(
-            f"{folder}: expected a folder that can be written; {error.strerror or error}. "
-            "Pass another folder, or correct the permissions."
-        ) from error
+        reason = error.strerror or str(error)
+        raise OSError(f"{folder}: expected a folder that can be written; {reason}. {remedy(reason)}.") from error
+
+
+def literal(path: Path) -> Path:
+    """Returns the path for TensorFlow to use: one through a link if it has special characters.
+
+    TensorFlow takes the path of a checkpoint for a pattern, so "runs/[v2]" would not be found. It refuses names that
+    are not UTF-8. The links are removed when the process ends.
+    """
+    special = [at for at, part in enumerate(path.parts, start=1) if re.search(r"[\[\]\\*?\ud800-\udfff]", part)]
+    if not special:
+        return path
+    folder = Path(*path.parts[: special[-1]]).absolute()
+    link = Path(_links().name, uuid5(NAMESPACE_URL, ascii(folder)).hex)
+    with suppress(FileExistsError):
+        link.symlink_to(folder)
+    return link.joinpath(*path.parts[special[-1] :])
+
+
+@functools.cache
+def _links() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="nmt_keras-")
 
 
 def to_json(record: Any) -> str:

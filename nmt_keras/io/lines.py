@@ -15,6 +15,7 @@
     require_files   refuses pipes, for commands that read a file several times
     one_line        text without line ends, for output
     print_utf8      makes the output UTF-8, without control characters on a terminal
+    message_stream  a stream of messages, which never stops work
     message         an error as one visible line
     read_within     a body of limited size
 """
@@ -62,6 +63,23 @@ TMX = (
     "> NEW.tsv"
 )
 
+MARKUP = {
+    rb"dataset\b": (
+        "a test set of WMT in XML",
+        "xmlstarlet sel -T -t -m //src//seg -v . -n FILE > NEW.src (for the references: //ref//seg)",
+    ),
+    rb"(?:srcset|refset|tstset|mteval)\b|.*<seg\b": (
+        "a test set of WMT or IWSLT with tags",
+        "python3 -X utf8 -c 'import html, re, sys; [print(*html.unescape(text).split()) for text in "
+        're.findall("(?is)<seg[^>]*>(.*?)</seg>", sys.stdin.read())]\' < FILE > NEW',
+    ),
+    rb"(?:url|keywords|talkid|speaker|chapter|doc|hl)\b[^\n]*>\s*\n": (
+        "text between tags, as of IWSLT",
+        "grep -v '^ *<' FILE > NEW",
+    ),
+}
+"""Formats by the first tags of a file, without "<" and in lower case: name, and a command that converts a file."""
+
 
 def _wide(encoding: str) -> tuple[str, str]:
     return f"text in {encoding}", f"iconv -f {encoding} -t UTF-8 FILE > NEW"
@@ -84,7 +102,8 @@ FOREIGN = {
     b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull --include FILE"),
     b"PAR1": (
         "a Parquet file",
-        "python -c \"import pandas; pandas.read_parquet('FILE').to_json('NEW.jsonl', orient='records', lines=True)\"",
+        "python -c \"import pandas, sys; pandas.read_parquet(sys.argv[1]).to_json('NEW.jsonl', orient='records', "
+        'lines=True)" FILE',
     ),
 }
 """Formats by their first bytes: name, and a command that converts a file."""
@@ -179,8 +198,10 @@ def open_text(path: Place) -> Iterator[io.BufferedReader]:
             yield text
         return
     if not os.path.exists(path) or os.path.isdir(path):
-        found = "a folder" if os.path.isdir(path) else "no file"
-        raise FileNotFoundError(f"{path}: expected a text file (plain or packed), found {found}. Check the path.")
+        found = "a folder" if os.path.isdir(path) else "a broken link" if os.path.islink(path) else "no file"
+        raise FileNotFoundError(
+            f"{path}: expected a text file (plain or packed), found {found}. Check the path and its permissions."
+        )
     with open(path, "rb") as raw, unpacked(raw, path) as text:
         yield text
 
@@ -220,7 +241,9 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
     except (*DAMAGE, OSError) as error:
         if not isinstance(error, DAMAGE) and error.args != ("Invalid data stream",):  # of bzip2
             raise
-        raise ValueError(f"{name} is a damaged archive ({error}). Download or create it again.") from error
+        damaged = "is a damaged archive ({}). Download or create it again."
+        told = "cannot be unpacked ({}). Run xz -d first." if "Memory usage limit" in str(error) else damaged
+        raise ValueError(f"{name} {told.format(error)}") from error
 
 
 def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
@@ -260,15 +283,23 @@ def _require_text(head: bytes, name: Place) -> None:
     if head.startswith((*UNPACK, b"PK\x03\x04")):
         found = "an archive inside an archive", "bsdtar -xOf FILE > NEW"
     start = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    found = found or next(
+        (MARKUP[tags] for tags in MARKUP if re.match(rb"(?s)(?:<[?!][^>]*>\s*)*<(?:%b)" % tags, start)), None
+    )
     if start.startswith((b"<?xml", b"<!doctype", b"<tmx", b"<html")):
         xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n FILE > NEW"
-        found = ("a TMX file", TMX) if b"<tmx" in start else xml
+        found = ("a TMX file", TMX) if b"<tmx" in start else found or xml
     if found is not None:
         raise _foreign(name, *found)
 
 
+def with_file(command: str, name: Place) -> str:
+    """Returns a shell command with the file ``name`` in place of FILE."""
+    return command if name == STDIN else command.replace("FILE", shlex.quote(str(name)))
+
+
 def _foreign(name: Place, kind: str, command: str) -> ValueError:
-    convert = command if name == STDIN else command.replace("FILE", shlex.quote(str(name)))
+    convert = with_file(command, name)
     return ValueError(f"{name}: expected text in UTF-8 whose lines end in LF, received {kind}. Convert it: {convert}")
 
 
@@ -366,8 +397,8 @@ def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
-                    f"{error.start + 1}. Convert the file from its encoding, for example: iconv -f WINDOWS-1252 "
-                    f"-t UTF-8 {path} > NEW"
+                    f"{error.start + 1}. Convert the file from its encoding, for example: "
+                    f"{with_file('iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW', path)}"
                 ) from error
             yield text
 
@@ -428,8 +459,30 @@ VISIBLE = codecs.CodecInfo(
 codecs.register(lambda name: VISIBLE if name == "utf_8_visible" else None)
 
 
+class _Messages(io.FileIO):
+    """A file whose text is lost if it cannot be written, because the reader has ended, the disk is full, or the like.
+
+    A message never stops work.
+    """
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or len(data)  # None from a full pipe that does not block
+        except OSError:
+            return len(data)
+
+
+def message_stream(descriptor: int, *, closefd: bool = True) -> io.TextIOWrapper:
+    """Returns a stream of messages, such as standard error, whose ``write`` never fails."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Messages(descriptor, "w", closefd=closefd)), "utf-8", "backslashreplace", line_buffering=True
+    )
+
+
 def print_utf8(*, colors: bool = False) -> None:
     """Makes standard output and standard error UTF-8, whatever the locale. If one is closed, discards its text.
+
+    Standard error becomes a ``message_stream``.
 
     Control characters are made visible on standard error, and on standard output if it is a terminal: text of a server,
     a corpus or a model could write the clipboard or change what the screen shows. Files and pipes get the exact text.
@@ -439,6 +492,8 @@ def print_utf8(*, colors: bool = False) -> None:
     """
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if getattr(sys.stderr, "name", None) == "<stderr>":
+        sys.stderr = message_stream(2, closefd=False)
     os.environ["PYTHON_COLORS"] = "0"  # for tracebacks, from Python 3.13 on
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):

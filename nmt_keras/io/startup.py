@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
+from nmt_keras.io.lines import message_stream
+
 _HIDING = threading.RLock()
 """Held while standard error is another file, because all threads share it."""
 
@@ -24,6 +26,27 @@ def keep_freed_memory() -> None:
     os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")
 
 
+def use_tensorflow_for_keras() -> None:
+    """Lets Keras 3 run on TensorFlow, whatever the environment or ``keras.json`` choose for other projects.
+
+    Raises:
+        ImportError: Keras was imported before, and runs on another backend.
+    """
+    if (keras := sys.modules.get("keras")) is None:
+        os.environ |= {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"}
+    elif (backend := keras.config.backend()) != "tensorflow":
+        raise ImportError(
+            f"KERAS_BACKEND: expected 'tensorflow', received {backend!r}, with which Keras was imported. Set this "
+            "environment variable, or import nmt_keras before Keras."
+        )
+
+
+def ignore_settings_of_keras() -> None:
+    """Lets a program use Keras's defaults instead of ``keras.json``. Has an effect before Keras is imported."""
+    os.environ["KERAS_HOME"] = os.devnull
+    use_tensorflow_for_keras()
+
+
 @contextlib.contextmanager
 def native_messages_hidden() -> Iterator[None]:
     """Hides what native code writes to standard error within the context. If the context raises an error, shows it.
@@ -35,17 +58,18 @@ def native_messages_hidden() -> Iterator[None]:
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
         yield
         return
-    with _HIDING, _nameless_file() as hidden, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with _HIDING, _nameless_file() as hidden, message_stream(os.dup(2)) as shown:
         ours = sys.stderr
         os.dup2(hidden.fileno(), 2)
-        if ours is sys.__stderr__ and ours is not None:
+        if getattr(ours, "name", None) in ("<stderr>", 2):  # not replaced by a program
             shown.reconfigure(encoding=ours.encoding, errors=ours.errors)
             sys.stderr = shown
         try:
             yield
         except Exception:  # raised again below, after the messages that may explain it
             hidden.seek(0)
-            os.write(shown.fileno(), hidden.read())
+            shown.buffer.write(hidden.read())
+            shown.flush()
             raise
         finally:
             os.dup2(shown.fileno(), 2)

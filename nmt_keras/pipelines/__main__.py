@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import tyro
 
 from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.startup import ignore_settings_of_keras
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     print_utf8()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    ignore_settings_of_keras()
     try:
         from nmt_keras.pipelines.translation import translate_files
 

@@ -1,11 +1,12 @@
 """Files of a run directory, and checks that its recipe and corpus have not changed. Needs no TensorFlow.
 
-``origin.json`` holds the corpus options with which ``nmt train`` created the run.
+``origin.json`` holds the corpus options with which ``nmt train`` created the run, and the runs that it was fine-tuned
+from.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ FORMAT = 3
 
 RECIPE = "recipe.json"
 CORPUS = "corpus.json"
-ORIGIN = "origin.json"
+ORIGIN, ANCESTORS = "origin.json", "ancestors"
 LEXICON = "lexicon.tsv"
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
@@ -125,8 +126,13 @@ FILES = ("corpus", "valid", "test", "alignments", "prepared")
 """Fields of ``CorpusOptions`` that hold paths."""
 
 
-def write_origin(run: Path, options: CorpusOptions) -> None:
-    """Writes the corpus options of a run, with absolute paths.
+def write_origin(run: Path, options: CorpusOptions | None, ancestors: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Writes the corpus options of a run, with absolute paths, and its ancestors.
+
+    Args:
+        run: The run directory.
+        options: The corpus options; ``None`` if unknown.
+        ancestors: See ``read_ancestors``.
 
     Raises:
         OSError: the file or its folder cannot be written.
@@ -135,10 +141,16 @@ def write_origin(run: Path, options: CorpusOptions) -> None:
     def absolute(path: str) -> str:
         return path if path == SAMPLE_NAME else str(Path(path).resolve())
 
-    several = {name: [absolute(path) for path in getattr(options, name)] for name in ("corpus", "valid", "test")}
-    single = {name: path and absolute(path) for name in ("alignments", "prepared") for path in [getattr(options, name)]}
+    fields: dict[str, Any] = dataclasses.asdict(options) if options else {}
+    several = {name: [absolute(path) for path in fields[name]] for name in ("corpus", "valid", "test") if fields}
+    single = {name: fields[name] and absolute(fields[name]) for name in ("alignments", "prepared") if fields}
     make_folder(run)
-    write_whole(run / ORIGIN, json.dumps({**dataclasses.asdict(options), **several, **single}, indent=2) + "\n")
+    write_whole(run / ORIGIN, json.dumps({**fields, **several, **single, ANCESTORS: ancestors}, indent=2) + "\n")
+
+
+def read_ancestors(run: Path) -> list[dict[str, Any]]:
+    """Returns the runs that a run was fine-tuned from, the nearest first: path, checkpoint and facts of the corpus."""
+    return list(read_json(run / ORIGIN).get(ANCESTORS, [])) if (run / ORIGIN).exists() else []
 
 
 def _paths(options: CorpusOptions, name: str) -> tuple[str, ...]:
@@ -156,8 +168,8 @@ def read_origin(run: Path) -> CorpusOptions:
         ValueError: ``origin.json`` holds no corpus options.
     """
     path = run / ORIGIN
-    if path.exists():
-        fields = read_json(path)
+    found = read_json(path) if path.exists() else {}
+    if fields := {name: value for name, value in found.items() if name != ANCESTORS}:
         try:
             return record_from(CorpusOptions, fields)
         except ValueError as error:

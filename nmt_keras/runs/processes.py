@@ -14,6 +14,7 @@ from typing import Any, Self
 import tensorflow as tf
 
 from nmt_keras.cores import available_cores, use_cores
+from nmt_keras.io.lines import print_utf8
 from nmt_keras.training import Interrupted
 
 
@@ -73,6 +74,7 @@ def _called() -> None:
     For an expected error, prints a line instead of a traceback.
     """
     target, arguments = pickle.load(sys.stdin.buffer)
+    print_utf8()
     try:
         target(*arguments)
     except Interrupted as stop:

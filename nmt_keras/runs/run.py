@@ -23,6 +23,7 @@ from nmt_keras.runs.directory import (
     CORPUS,
     LEXICON,
     SCORES,
+    read_ancestors,
     resolve_recipe,
 )
 from nmt_keras.runs.training import load_tokenizers, train_run
@@ -186,6 +187,7 @@ class Run:
             "recipe": dataclasses.asdict(self.recipe),
             "command": train_command(self.recipe),
             "corpus": read_json(self.folder / CORPUS),
+            "ancestors": [{**each, "run": Path(each["run"]).name} for each in read_ancestors(self.folder)],
             "languages": {side: code for side, code in codes if code is not None},
             "scores": {} if others else self.scores(checkpoint),
         }

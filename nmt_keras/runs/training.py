@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 
 import keras
@@ -16,7 +17,7 @@ from nmt_keras.corpus import CorpusOptions, Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import encode_pairs
 from nmt_keras.evaluation.metrics import bleu
-from nmt_keras.io.files import sole_writer, sync_folder, write_whole
+from nmt_keras.io.files import read_json, sole_writer, sync_folder, write_whole
 from nmt_keras.io.lines import CUT, tell_lines
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.runs.directory import (
@@ -24,7 +25,9 @@ from nmt_keras.runs.directory import (
     CORPUS,
     INITIAL,
     RECIPE,
+    flat,
     identity,
+    read_ancestors,
     refuse_other_corpus,
     resolve_recipe,
     write_origin,
@@ -40,6 +43,7 @@ from nmt_keras.training import (
     Updater,
     batch_loss,
     copy_best,
+    identify_best,
     is_chief,
     is_finished,
     load_weights,
@@ -77,7 +81,7 @@ def train_run(
     with sole_writer(folder) if chief else nullcontext(), reporting_lost_workers(replicas):
         recipe = resolve_recipe(folder, recipe)  # another process may have created the run meanwhile
         if chief:
-            _create(folder, data, options.init_from, origin)
+            _create(folder, recipe, data, options.init_from, origin)
         replicas.wait_for_processes()  # raises an error if the chief has failed
         if not chief:
             _await_corpus(folder)
@@ -124,7 +128,9 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     return load_tokenizer(folder / "source"), load_tokenizer(folder / "target")
 
 
-def _create(folder: Path, data: TrainingData, init_from: str | None, origin: CorpusOptions | None) -> None:
+def _create(
+    folder: Path, recipe: Recipe, data: TrainingData, init_from: str | None, origin: CorpusOptions | None
+) -> None:
     """Writes the tokenizers, the corpus facts and the corpus options of a new run.
 
     An existing run gets the present corpus options: its files may have moved.
@@ -132,23 +138,51 @@ def _create(folder: Path, data: TrainingData, init_from: str | None, origin: Cor
     With ``init_from``, only the tokenizers and the initial weights are copied from that run.
 
     Raises:
-        ValueError: the run exists and was trained on another corpus.
+        ValueError: the run exists and was trained on another corpus, or did not begin with ``init_from``; or the
+            recipe has other tokenizers than ``init_from``.
     """
-    if (folder / RECIPE).exists():
+    exists = (folder / RECIPE).exists()
+    ancestors = read_ancestors(folder) if exists else []
+    if exists:
         refuse_other_corpus(folder, data.facts)
+        if init_from is not None and (ancestors or not (folder / INITIAL).exists()):
+            began = [ancestor["run"] for ancestor in ancestors[:1]]
+            require(
+                began == [str(Path(init_from).resolve())],
+                "RunOptions.init_from",
+                f"the run that {folder} began with, {', '.join(began) or 'none'}",
+                init_from,
+                "Remove the option, or pass another --run.",
+            )
     else:
         shutil.rmtree(folder / INITIAL, ignore_errors=True)  # of a call that was killed
-        if init_from is None:
-            for tokenizer, side in zip(data.fit(), ("source", "target"), strict=True):
-                tokenizer.save(folder / side)
-        else:
+        tokenizers = data.fit() if init_from is None else load_tokenizers(Path(init_from))
+        if init_from is not None:
+            _require_tokenizers(recipe, tokenizers)
             copy_best(Path(init_from) / CHECKPOINTS, folder / INITIAL / "best")
-            for side in ("source", "target"):
-                load_tokenizer(Path(init_from) / side).save(folder / side)
             sync_folder(folder)
+            checkpoint, corpus = identify_best(folder / INITIAL)._asdict(), read_json(Path(init_from) / CORPUS)
+            parent = {"run": str(Path(init_from).resolve()), "checkpoint": checkpoint, "corpus": corpus}
+            ancestors = [parent, *read_ancestors(Path(init_from))]
+        for tokenizer, side in zip(tokenizers, ("source", "target"), strict=True):
+            tokenizer.save(folder / side)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
-    if origin is not None:
-        write_origin(folder, origin)
+    if origin is not None or ancestors:
+        write_origin(folder, origin, ancestors)
+
+
+def _require_tokenizers(recipe: Recipe, copied: Tokenizers) -> None:
+    """Raises ValueError if a recipe has other tokenizers than those that are copied from another run."""
+    tokenizers = (copied[0].config, copied[1].config), (recipe.source, recipe.target)
+    there, here = (flat({"source": asdict(source), "target": asdict(target)}) for source, target in tokenizers)
+    changed = {f"--{name}".replace("_", "-"): here[name] for name in there if here[name] != there[name]}
+    require(
+        not changed,
+        ", ".join(changed),
+        "none with RunOptions.init_from, whose vocabularies are copied",
+        [*changed.values()],
+        "Remove the options.",
+    )
 
 
 def _await_corpus(folder: Path) -> None:

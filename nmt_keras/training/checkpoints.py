@@ -10,6 +10,7 @@ the suffix is therefore whole after a kill or a power cut at any moment. Older c
 """
 
 import dataclasses
+import errno
 import hashlib
 import json
 import math
@@ -28,8 +29,11 @@ from nmt_keras.config import require, without_removed
 from nmt_keras.corpus.batches import Position
 from nmt_keras.io.files import (
     PARTIAL,
+    SYSTEM_REASONS,
+    literal,
     make_folder,
     make_writable_folder,
+    remedy,
     require_format,
     stamped,
     sync,
@@ -53,6 +57,8 @@ FORMAT = 6
 
 UNFIT = (AssertionError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError)
 """Errors that are raised if a checkpoint is damaged or belongs to another model."""
+
+DAMAGE = {os.strerror(errno.ENOENT), os.strerror(errno.EIO)}  # the other reasons of the system may pass
 
 
 class Checkpoints:
@@ -97,7 +103,7 @@ class Checkpoints:
             reader, record = _open(path)
             _require_equal(record["identity"], json.loads(json.dumps(self.identity)))
             _require_shapes(reader, self.model)
-            self.checkpoint.restore(str(path / STATE)).assert_existing_objects_matched().assert_consumed()
+            self.checkpoint.restore(str(literal(path) / STATE)).assert_existing_objects_matched().assert_consumed()
             fields = without_removed(Progress, record["progress"], "progress.")
             progress = Progress(**{**fields, "position": Position(*fields["position"])})
         except UNFIT as error:
@@ -129,7 +135,7 @@ class Checkpoints:
         try:
             _remove_partial(folder)
             make_folder(partial)
-            self.checkpoint.write(str(partial / STATE))
+            self.checkpoint.write(str(literal(partial) / STATE))
             sync_folder(partial)
             os.rename(partial, path)
             sync([folder])
@@ -150,12 +156,18 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Returns ``True`` if every tensor of a checkpoint can be read and its checksum matches."""
+    """Returns ``True`` if every tensor of a checkpoint can be read and its checksum matches.
+
+    Raises:
+        OSError: the system does not let this process read the checkpoint, which may be intact.
+    """
     try:
-        reader = tf.train.load_checkpoint(str(path / STATE))
+        reader = tf.train.load_checkpoint(str(literal(path) / STATE))
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except UNFIT:
+    except UNFIT as error:
+        if refused := next(filter(_message(error).__contains__, SYSTEM_REASONS - DAMAGE), None):
+            raise OSError(f"{path}: cannot be read; {refused}. {remedy(refused)}.") from error
         return False
     return True
 
@@ -220,7 +232,7 @@ def load_weights(model: Seq2Seq, folder: Path) -> Checkpoint:
             return _identify(path), [reader.get_tensor(name) for name in names]
         except UNFIT as error:
             hint = " To set damaged checkpoints aside, train again with RunOptions.previous (--previous)."
-            resumable = path.parent.name == "best" and checkpoints_in(folder / "last") and not is_whole(path)
+            resumable = not is_whole(path) and path.parent.name == "best" and checkpoints_in(folder / "last")
             raise ValueError(
                 f"{path}: expected a checkpoint of this recipe's model; {_message(error)}.{hint if resumable else ''}"
             ) from error
@@ -286,7 +298,7 @@ def _remove_partial(folder: Path) -> None:
 
 def _open(path: Path) -> tuple[Any, dict[str, Any]]:
     """Returns a reader of a checkpoint, and its record. Raises one of ``UNFIT`` if it cannot be used."""
-    reader = tf.train.load_checkpoint(str(path / STATE))
+    reader = tf.train.load_checkpoint(str(literal(path) / STATE))
     record: dict[str, Any] = json.loads(reader.get_tensor(f"record{VALUE}"))
     require_format(path, record, FORMAT, "Or train a new run with this version.")
     return reader, record

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_keras.config import SearchConfig, require
+from nmt_keras.io.files import literal
 from nmt_keras.translation.records import Decoded, NBest, Scored, best_of
 from nmt_keras.translation.translator import GREEDY, Translator
 
@@ -35,7 +36,7 @@ class ServedTranslator(Translator):
     def __init__(self, path: str | Path, search: SearchConfig = GREEDY):
         super().__init__(name="translator")
         self.path, self.search, self._exported_search = Path(path), search, search
-        self.loaded = tf.saved_model.load(str(self.path))
+        self.loaded = tf.saved_model.load(str(literal(self.path)))
         self._signature("align")
 
     @property

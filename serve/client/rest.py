@@ -135,7 +135,7 @@ class RestConnection:
         try:
             request = self._http.build_request(method, f"{self._url}{_path(self._model)}{suffix}", json=document)
             answer = self._http.send(request)
-        except httpx.ConnectError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 reason = str(error).rpartition("verify failed: ")[2].partition(" (_ssl")[0]
                 raise ClientError(

@@ -13,6 +13,8 @@ import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 
+from nmt_keras.io.files import literal
+
 from .signature import SERVING_DEFAULT, Signature, Tensors, TensorSpec, shape_text
 from .status import Code, StatusError, invalid
 
@@ -89,7 +91,7 @@ def load_servable(folder: Path) -> Servable:
         try:
             with contextlib.suppress(FileNotFoundError):
                 (folder / "saved_model.pb").open("rb").close()  # TensorFlow would call a file without rights missing
-            meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+            meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(literal(folder)))
             servable = Servable(session, meta_graph.signature_def)
             session.graph.finalize()
         except tf.errors.OpError as error:

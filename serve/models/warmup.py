@@ -8,6 +8,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from nmt_keras.io.files import literal
+
 from .servable import Servable, load_servable
 from .status import Code, StatusError, invalid
 
@@ -42,14 +44,14 @@ def warm_up(servable: Servable, path: Path) -> None:
         StatusError: A request failed or is not a predict request, there are too many, or the file cannot be read.
     """
     try:
-        for count, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
+        for count, record in enumerate(tf.data.TFRecordDataset(str(literal(path))).as_numpy_iterator()):
             if count >= MAX_RECORDS:
                 raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
             _answer(servable, record, path)
     except (tf.errors.DataLossError, tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
         reason = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
-        advice = "Please verify your warmup data is in TFRecord format."
-        raise StatusError(Code(error.error_code), f"{path}: {reason}. {advice}") from error
+        advice = " Please verify your warmup data is in TFRecord format." * isinstance(error, tf.errors.DataLossError)
+        raise StatusError(Code(error.error_code), f"{path}: {reason}.{advice}") from error
 
 
 def _answer(servable: Servable, record: bytes, path: Path) -> None:

@@ -14,6 +14,7 @@ from bigram import assert_same_checkpoints
 from servers import ROOT
 from tiny import TINY_RECIPE, write_pairs
 
+from nmt_keras import cores
 from nmt_keras.cli import cache
 
 FLAG = "--tf_xla_persistent_cache_directory"
@@ -251,3 +252,24 @@ def test_a_training_whose_entries_cannot_be_loaded_empties_the_cache_and_begins_
     assert commands.entries == []
     commands.train("damaged")
     assert_same_checkpoints(tmp_path / "damaged", tmp_path / "cold")
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"),
+    [
+        ("200000 100000", 2),
+        ("max 100000", 8),
+        ("150000 100000", 2),
+        ("5000 100000", 1),
+        ("9900000 100000", 8),
+        (None, 8),
+    ],
+)
+def test_the_limit_of_a_container_counts(limit, count, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(3, 11)})
+    monkeypatch.setattr(cores, "CPU_MAX", tmp_path / "cpu.max")
+    if limit is not None:
+        cores.CPU_MAX.write_text(f"{limit}\n")
+    found = cores.available_cores()
+    assert len(found) == count
+    assert found == sorted({*found} & {*range(3, 11)})

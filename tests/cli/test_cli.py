@@ -12,6 +12,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import keras
+import matplotlib
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -289,6 +291,25 @@ def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
     ]
 
 
+def test_commands_do_not_use_the_settings_of_keras_for_other_projects(tmp_path):
+    (tmp_path / "keras.json").write_text('{"backend": "jax", "floatx": "float16", "epsilon": 1}')
+    others = {"KERAS_BACKEND": "torch", "TF_USE_LEGACY_KERAS": "1", "KERAS_HOME": str(tmp_path)}
+    program = (
+        "from nmt_keras.cli.startup import import_tensorflow; import_tensorflow(); import tensorflow as tf, keras; "
+        "tf.keras.layers.Layer; print(keras.backend.backend(), keras.config.floatx())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=os.environ | others, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "tensorflow float32\n"
+
+
+def test_the_package_names_the_variable_if_keras_runs_on_another_backend(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ImportError, match="KERAS_BACKEND: expected 'tensorflow', received 'jax'"):
+        _ = nmt_keras.Encoder
+
+
 FREED = """
 import os, resource, sys
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # as on a processor without instructions for neural networks
@@ -494,7 +515,8 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
 
 def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_path, answers):
     one, grid = tmp_path / "one.svg", tmp_path / "grid.png"
-    assert answers("plot", "heatmap", run_folder, SENTENCES[0], "--to", one) == [str(one)]
+    with matplotlib.rc_context({"text.usetex": True}):  # a user's matplotlibrc
+        assert answers("plot", "heatmap", run_folder, SENTENCES[0], "--to", one) == [str(one)]
     assert answers("plot", "heatmap", run_folder, *SENTENCES, "--n-best", 2, "--to", grid) == [str(grid)]
     assert one.read_bytes().startswith(b"<?xml")
     assert grid.read_bytes().startswith(b"\x89PNG")

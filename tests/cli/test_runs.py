@@ -15,6 +15,7 @@ from nmt_keras import cli
 from nmt_keras.corpus import Pair
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
+from nmt_keras.runs.directory import read_origin
 from nmt_keras.training import identify_best
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
@@ -201,11 +202,12 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
 def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path):
     for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
         write_pairs(name, some)
-    nmt("train tiny --corpus a.tsv --valid valid.tsv --run a")
+    nmt("train tiny --corpus a.tsv --valid valid.tsv --run a --source-language es --target-language en")
     assert "--run: " in fails("train tiny --corpus a.tsv --valid valid.tsv --run none --more-epochs 1")
     assert "training for 9 steps" in nmt("train --run a --more-epochs 1").err  # an epoch of 80 pairs has 5 batches
     nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
     assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
+    assert read_origin(Path("b")).languages == ("es", "en")
     command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from
     assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
     assert "--init-from: " in fails("train --init-from none --corpus b.tsv")

@@ -284,6 +284,60 @@ def test_the_separator_of_csv_is_not_punctuation_of_its_sentences_nor_are_blank_
     assert found_in(write(f"{text}\n".encode(), "a.csv")).pairs == [pair]
 
 
+EXPORTED = [f"{verb} {thing} hoy." for verb in ("Veo", "Busco", "Compro") for thing in ("el pan", "la llave")]
+CODES, TIMES = (
+    ("spa", "por", "fra", "deu", "cmn", "yue"),
+    ("2010-05-12 18:01:05", "\\N", "0000-00-00 00:00:00", "2011-01-02 03:04:05", "\\N", "\\N"),
+)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(n, "spa", text) for n, text in enumerate(EXPORTED)],
+        [(n, code, text) for n, (code, text) in enumerate(zip(CODES, EXPORTED, strict=True))],
+        [(n, "spa", text, f"user{n}", at, at) for n, (text, at) in enumerate(zip(EXPORTED, TIMES, strict=True))],
+        [(n, code, text, "\\N", at) for n, (code, text, at) in enumerate(zip(CODES, EXPORTED, TIMES, strict=True))],
+        [(1001 + n, text) for n, text in enumerate(EXPORTED)],
+        list(zip(CODES, EXPORTED, strict=True)),
+        [("es", text) for text in EXPORTED],
+        [(text, "positive" if n % 2 else "negative") for n, text in enumerate(EXPORTED)],
+        [(text, text.upper(), n) for n, text in enumerate(EXPORTED)],
+        [(f"00:0{n}:00 --> 00:01:00", text) for n, text in enumerate(EXPORTED)],
+        [(n, 3 * n) for n in range(5)],
+    ],
+)
+def test_a_table_with_fewer_than_two_columns_of_sentences_is_refused_unless_its_columns_are_named(write, rows):
+    for name, content in (("a.tsv", as_lines(*rows)), ("a.csv", as_csv(rows)), ("a.jsonl", as_json(rows))):
+        path = write(content, name)
+        with pytest.raises(ValueError, match=rf"two columns of sentences in .*{name}, received .*--source-column"):
+            found_in(path)
+        assert len(found_in(path, source_column=0, target_column=1).pairs) == len(rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(n, s, 50 + n, t) for n, (s, t) in enumerate(ROWS)],
+        [(str(n), text) for n, text in enumerate(("cero", "uno", "treinta y dos mil", "doce mil dos"))],
+        [("3 May 1979", "1979-05-03"), ("Monday 4 June", "1980-06-04"), ("5 Jul 1981", "1981-07-05")],
+        [("dog", "el perro", "noun"), ("house", "la casa", "noun"), ("go", "ir", "verb")],
+        [
+            ("go", "ve", "CC-BY 2.0 by 1 & 2."),
+            ("hi", "hola", "CC-BY 2.0 by 3 & 4."),
+            ("run", "corre", "CC-BY 2.0 by 5."),
+        ],
+    ],
+)
+def test_words_numbers_and_dates_are_pairs(write, rows):
+    assert len(found_in(write(as_lines(*rows))).pairs) == len(rows)
+
+
+def test_a_column_of_further_references_is_told(write):
+    path = write(as_lines(*((*row, f"{word} times, or so.") for word, row in zip("abcde", ROWS, strict=True))))
+    assert "source 0, target 1, not 2 ('b times, or so.')" in str(found_in(path).report)
+
+
 def test_keys_of_later_json_objects_are_columns_too(write):
     later = [{"es": source, "domain": "talks", "en": target} for source, target in ROWS]
     path = write(as_json([{"es": "Hola.", "domain": "talks"}, *later]), "a.jsonl")

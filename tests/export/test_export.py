@@ -18,7 +18,7 @@ from nmt_keras.config import (
     TokenizerConfig,
 )
 from nmt_keras.export import BEAM_SIZE, CONTRACT, export, load_exported, versions
-from nmt_keras.export.fresh_process import ask
+from nmt_keras.export.fresh_process import Request, ask
 from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, checks, named
 from nmt_keras.export.warmup import LARGE
 from nmt_keras.models.seq2seq import build_model
@@ -51,6 +51,15 @@ def translators(translator, pairs):
         "subword": ModelTranslator(*subwords, model, search=SearchConfig(max_tokens=13, no_repeat_ngram_size=2)),
         "compact": ModelTranslator(*words, rounded, search=translator.search),
     }
+
+
+@pytest.mark.parametrize("name", ["modelos [v2]", "caf\udce9"])
+def test_an_export_in_a_folder_of_any_name_is_loaded_served_and_verified(translator, tmp_path, name):
+    version, texts = export(translator, tmp_path / name), ["Hola.", "¿Te gusta leer?"]
+    assert [each.text for each in load_exported(version).translate(texts)] != []
+    servable = load_warm(version)
+    servable.close()
+    assert ask(version, [Request("greedy", [texts])]).replies[0][0].keys() == {"outputs"}
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from nmt_keras.io.files import (
     ABANDONED_AFTER,
+    described,
     locked,
     make_writable_folder,
     read_json,
@@ -59,11 +60,31 @@ def test_an_error_without_a_file_name_gets_the_name_the_free_space_and_the_reaso
 
 def test_an_error_of_tensorflow_in_writing_becomes_one_short_line(tmp_path):
     (tmp_path / "file").touch()
-    expected = rf"^{tmp_path}: could not be written; Not a directory\. [\d,]+ MiB are free\. Nothing was lost\. Make"
+    expected = rf"^{tmp_path}: could not be written; Not a directory\. Nothing was lost\. Pass another path"
     with pytest.raises(OSError, match=expected), writing(tmp_path, "Nothing was lost."):
         tf.io.write_file(str(tmp_path / "file" / "name"), "text")
     message = "{{function_node __wrapped__SaveV2_device_/job:localhost}} a/part-0.tempstate1; Not a directory"
     assert re.match(expected.replace(" Nothing was lost\\.", ""), str(unwritable(tmp_path, message)))
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.ENOSPC, "Make room"),
+        (errno.EACCES, "Correct the permissions"),
+        (errno.EMFILE, "Raise the limit of open files .ulimit -n"),
+        (errno.ELOOP, "Replace the link"),
+        (errno.ENAMETOOLONG, "Pass a shorter path"),
+        (errno.ENETDOWN, "Check the path"),
+    ],
+)
+def test_an_error_of_the_system_gets_the_remedy_for_its_own_cause(tmp_path, number, told):
+    with pytest.raises(OSError, match=told), writing(tmp_path):
+        failing(number)()
+    assert re.search(rf"x\.tsv.*{told}", described(OSError(number, os.strerror(number), "x.tsv")))
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    with pytest.raises(OSError, match="a broken link"):
+        make_writable_folder(tmp_path / "link")
 
 
 def test_a_failed_write_leaves_the_file_unchanged_and_no_partial_file(tmp_path, monkeypatch):
@@ -127,7 +148,7 @@ def test_a_folder_has_one_writer_at_a_time_and_no_lock_file_remains(tmp_path):
 
 def test_a_folder_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "runs").write_text("a file where the folder should be")
-    with pytest.raises(OSError, match=rf"{tmp_path}/runs/mine.*Not a directory.*another folder"):
+    with pytest.raises(OSError, match=rf"{tmp_path}/runs/mine.*Not a directory.*another path"):
         make_writable_folder(tmp_path / "runs" / "mine")
     monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # replaced, because root may write everywhere
     with pytest.raises(OSError, match=rf"{tmp_path}.*Permission denied.*another folder"):

@@ -11,6 +11,9 @@ from tiny import TINY_RECIPE
 
 from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
+from nmt_keras.export import read_manifest
+from nmt_keras.export.card import CARD
+from nmt_keras.io.files import read_json
 from nmt_keras.runs import Run
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
@@ -79,6 +82,31 @@ def test_only_tokenizers_and_weights_are_copied_from_another_run_and_no_links_ar
     weights.symlink_to(weights.rename(tmp_path / "secret"))
     with pytest.raises(ValueError, match=r"state\.data.*: expected a file of the run, received 'a link to .*secret'"):
         fine_tune(tmp_path / "other", str(source), 1)
+
+
+@pytest.mark.long
+def test_a_fine_tuned_run_has_the_tokenizers_of_the_other_and_records_it_with_its_corpus(
+    tuned_from, fine_tune, tmp_path, corpus
+):
+    other = replace(RECIPE, target=replace(RECIPE.target, vocabulary_size=150))
+    with pytest.raises(ValueError, match=r"^--target\.vocabulary-size: expected none .*, received \[150\]\. Remove"):
+        Run(tmp_path / "other", other).train(
+            corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(tuned_from))
+        )
+    first = fine_tune(tmp_path / "first", str(tuned_from), 1)
+    second = fine_tune(tmp_path / "second", str(first.folder), 1)
+    fine_tune(second.folder, str(first.folder), 1)  # the same call again
+    with pytest.raises(ValueError, match=rf"init_from: expected the run that .* began with, {first.folder}, received"):
+        fine_tune(second.folder, str(tuned_from), 1)
+    with pytest.raises(ValueError, match=r"init_from: expected the run that .* began with, none, received"):
+        Run(tuned_from).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(first.folder)))
+    version = second.export(second.translator(), tmp_path / "model")
+    found = read_manifest(version)["ancestors"]
+    assert [(each["run"], each["corpus"]["name"]) for each in found] == [("first", "other"), ("run", "sample")]
+    assert found[1]["corpus"] == read_json(tuned_from / "corpus.json")
+    assert all(
+        name in (version / CARD).read_text() for name in (" of first", " of run", found[1]["corpus"]["sha256"]["train"])
+    )
 
 
 @pytest.mark.long

@@ -23,9 +23,11 @@ from nmt_keras.training import (
     Progress,
     Updater,
     checkpoints_in,
+    copy_best,
     is_finished,
     load_weights,
 )
+from nmt_keras.training.checkpoints import set_damaged_aside
 
 
 @pytest.fixture
@@ -33,6 +35,16 @@ def stopped(batches, tmp_path):
     """A run that was stopped after 9 steps, with checkpoints of steps 5 and 9."""
     Trained(batches, tmp_path, at={9: interrupt}).until_stopped()
     return tmp_path
+
+
+@pytest.mark.parametrize("name", ["es-en [v2] año", "a[", "b]\\[c", "*?", "caf\udce9"])
+def test_a_run_in_a_folder_of_any_name_resumes_and_none_of_its_checkpoints_is_set_aside(batches, tmp_path, name):
+    folder = tmp_path / name
+    Trained(batches, folder, at={9: interrupt}).until_stopped()
+    assert not is_finished(folder)
+    assert Trained(batches, folder, at={11: interrupt}).until_stopped(previous=True).steps == [10, 11]
+    copy_best(folder / "checkpoints", tmp_path / f"copy of {name}")
+    assert load_weights(Bigram(), folder / "checkpoints").step == 5
 
 
 # Exact equality
@@ -146,6 +158,18 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
     last = Trained(batches, stopped, at={8: interrupt}).until_stopped(previous=True)
     assert "set aside" not in last.reports[0]
     assert [path.name for path in checkpoints_in(stopped / "checkpoints" / "last")] == ["ckpt-5", "ckpt-8"]
+
+
+def test_a_checkpoint_that_the_system_does_not_open_is_not_called_damaged(batches, stopped):
+    limits, next_file = resource.getrlimit(resource.RLIMIT_NOFILE), os.dup(0)
+    os.close(next_file)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_file + 1, limits[1]))
+        with pytest.raises(OSError, match=r"ckpt-9: cannot be read; Too many open files\. .*ulimit -n"):
+            set_damaged_aside(stopped / "checkpoints", print)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert Trained(batches, stopped, at={11: interrupt}).until_stopped(previous=True).steps == [10, 11]
 
 
 def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import shlex
 import struct
 import subprocess
 import sys
@@ -149,6 +150,7 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
         (b"\xd0\xcf\x11\xe0" + b"x" * 600, ["Excel", "libreoffice"]),
         (b'\xef\xbb\xbf<?xml version="1.0"?>\n<tmx version="1.4">', ["TMX", "xmlstarlet", "FILE >"]),
         (gzip.compress(b'<?xml version="1.0"?>\n<tmx version="1.4">'), ["TMX"]),
+        (b'<?xml version="1.0"?>\n<dataset id="x"><doc><src><p><seg id="1">a</seg>', ["WMT", "//ref//seg"]),
         (b"\x28\xb5\x2f\xfdxx", ["Zstandard", "zstd -d FILE"]),
         (gzip.compress(b"a" * 257 + b"ustar" + b"\0" * 300), ["tar archive", "tar -xf FILE"]),
         (bz2.compress(TEXT * 9000)[:-9], ["damaged archive"]),
@@ -203,8 +205,43 @@ def test_an_archive_that_asks_for_much_memory_is_refused(tmp_path):
     packed = lzma.compress(TEXT, lzma.FORMAT_ALONE)
     file = tmp_path / "file.lzma"
     file.write_bytes(packed[:1] + struct.pack("<I", 1 << 30) + packed[5:])  # the size of its dictionary
-    with pytest.raises(ValueError, match=r"file\.lzma is .*emory"):
+    with pytest.raises(ValueError, match=r"file\.lzma cannot be unpacked .*emory.*xz -d"):
         list(read_lines(file))
+
+
+SEGMENTS = '<seg id="1"> Él &amp; yo. </seg>\n<SEG id="2">Sí,\n&#191;no?</SEG>\n'
+SGML = f'<{{0}} setid="n" srclang="any">\n<doc docid="d">\n<p>\n{SEGMENTS}'
+TALKS = "<url>http://x.org/</url>\n<speaker>A</speaker>\n<title>T</title>\n Él & yo.\nSí, ¿no?\n<reviewer></reviewer>\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(SGML.format(tag) for tag in ("srcset", "refset", "TSTSET")),
+        '<!DOCTYPE srcset SYSTEM "ftp://x.dtd">\n' + SGML.format("srcset"),
+        '<?xml version="1.0"?>\n<mteval>\n' + SGML.format("refset"),
+        SGML.format("doc"),
+        TALKS,
+        TALKS.replace("<url>", "<CHAPTER ID=1>\n<url>"),
+    ],
+)
+def test_text_of_the_field_between_tags_is_refused_with_the_command_that_extracts_its_sentences(tmp_path, content):
+    file = tmp_path / "test set.sgm"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"test set.*, received .* tags") as caught:
+        list(read_lines(file))
+    command = str(caught.value).rpartition("Convert it: ")[2].replace("NEW", shlex.quote(f"{file}.new"))
+    subprocess.run(["bash", "-c", command], check=True)
+    assert [line.strip() for line in read_lines(f"{file}.new")] == ["Él & yo.", "Sí, ¿no?"]
+
+
+@pytest.mark.parametrize(
+    "text", ["<en> Hola.", "<b>Guardar</b>", "<p>Uno</p>", "<doc> se abre", "<3 <url", "a <seg>b</seg>"]
+)
+def test_sentences_with_tags_are_text(tmp_path, text):
+    file = tmp_path / "file"
+    file.write_text(f"{text}\nDos.\n", encoding="utf-8")
+    assert list(read_lines(file)) == [text, "Dos."]
 
 
 def test_output_is_one_line_in_utf_8_whatever_the_locale():
@@ -213,6 +250,32 @@ def test_output_is_one_line_in_utf_8_whatever_the_locale():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")
+
+
+TALK = """
+import sys
+from tqdm import tqdm
+from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.startup import native_messages_hidden
+print_utf8()
+for context in (native_messages_hidden(), tqdm(disable=None)):
+    with context:
+        print("x" * 10**5, file=sys.stderr)
+        tqdm.write("x", file=sys.stderr)
+print("done")
+raise SystemExit("an error")
+"""
+
+
+@pytest.mark.parametrize("reader", ["ended", "full disk", "slow"])
+def test_messages_that_cannot_be_written_do_not_stop_a_program(reader):
+    reading, writing = os.pipe()
+    os.set_blocking(writing, reader != "slow")
+    with open(reading) as pipe, open("/dev/full" if reader == "full disk" else writing, "w") as told:
+        if reader == "ended":
+            pipe.close()
+        done = subprocess.run([sys.executable, "-c", TALK], cwd=ROOT, stdout=subprocess.PIPE, stderr=told, timeout=60)
+    assert (done.returncode, done.stdout) == (1, b"done\n")
 
 
 CONTROLS = "a\tb\x1b]52;c;eA==\x07\x9b2J\rc\x7f"
