@@ -23,6 +23,7 @@ from nmt_keras.runs.directory import (
     CORPUS,
     LEXICON,
     SCORES,
+    imports,
     read_ancestors,
     resolve_recipe,
 )
@@ -185,7 +186,7 @@ class Run:
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "recipe": dataclasses.asdict(self.recipe),
-            "command": train_command(self.recipe),
+            "command": train_command(self.recipe, imports(self.folder)),
             "corpus": read_json(self.folder / CORPUS),
             "ancestors": [{**each, "run": Path(each["run"]).name} for each in read_ancestors(self.folder)],
             "languages": {side: code for side, code in codes if code is not None},
