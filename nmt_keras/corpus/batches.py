@@ -11,6 +11,7 @@ depends on the bucket, and masked rows fill the last batch of some buckets.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from nmt_keras.config import END, PAD
+from nmt_keras.config import END, PAD, TrainConfig
 from nmt_keras.corpus.alignments import alignment_of
 
 Item = TypeVar("Item")
@@ -141,6 +142,20 @@ class TokenLists:
 
     def __getitem__(self, row: int) -> np.ndarray:
         return self.flat[self.offsets[row] : self.offsets[row + 1]]
+
+
+PAIRS_PER_BUCKET = 16
+"""Minimum number of batches of an epoch for each length bucket."""
+
+MINUTES_PER_BUCKET = 2.0
+"""Minimum length of a training for each length bucket. The compilation of one takes 3 to 60 seconds."""
+
+
+def bucket_count(config: TrainConfig, pairs: int) -> int:
+    """Returns the number of length buckets: fewer than ``length_buckets`` for a short training or few pairs."""
+    minutes = math.inf if config.minutes is None else config.minutes / MINUTES_PER_BUCKET
+    most = min(config.length_buckets, 1.0 + pairs / (PAIRS_PER_BUCKET * config.batch_size), 1.0 + minutes)
+    return int(most)
 
 
 def choose_buckets(

@@ -8,7 +8,7 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus.alignments import Link, from_pharaoh, token_links
 from nmt_keras.corpus.augmentation import Augmentation
-from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
+from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, bucket_count, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.varied_batches import VariedBatches, words_of
 from nmt_keras.text import Codec, Tokenizer, Tokens
@@ -65,7 +65,7 @@ def batch_pairs(
     pairs, links = [pairs[row] for row in kept], None
     if alignments is not None:
         links = [from_pharaoh(alignments[row], f"alignments, line {row + 1}").possible for row in kept]
-    buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)
+    buckets = choose_buckets(source.lengths, target.lengths, bucket_count(config, len(source)))
     batches = Batches(
         source,
         target,

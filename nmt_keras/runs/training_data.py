@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from nmt_keras.config import PairFilters, Recipe, require
 from nmt_keras.corpus import Pair, Side, SplitCorpus, part_sha256
-from nmt_keras.corpus.batches import BatchSource
+from nmt_keras.corpus.batches import BatchSource, bucket_count
 from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
@@ -137,7 +137,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
             report("pairs of a prepared corpus are not varied: TrainConfig.augmentation has no effect")
         return ShardedBatches(
             corpus,
-            buckets=config.length_buckets,
+            buckets=bucket_count(config, len(corpus)),
             batch_size=config.batch_size,
             batch_tokens=config.batch_tokens,
             pool_size=config.pool_size,

@@ -1,22 +1,35 @@
 """Compiles the update before training, and measures its speed."""
 
+import math
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from nmt_keras.config import END
+from nmt_keras.config import END, require
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
 from nmt_keras.layers.internals import start_names_anew
 from nmt_keras.training.updater import Updater
 
 
-def compile_and_time(updater: Updater, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
+def compile_and_time(
+    updater: Updater, batches: BatchSource, report: Callable[[str], None], within: float = math.inf
+) -> dict[Bucket, float]:
     """Compiles or traces an update of each bucket, then restores weights, optimizer and counters.
+
+    Args:
+        updater: Updater to compile.
+        batches: Batches of the training set.
+        report: Function that receives messages for the user.
+        within: Seconds that the training has for the compilation.
 
     Returns:
         Seconds of an update with batches of each bucket.
+
+    Raises:
+        ValueError: the compilation will take longer. It is estimated from the buckets compiled so far.
     """
+    start, count = time.perf_counter(), len(batches.buckets)
     state = [*updater.variables, *updater.optimizer.variables, *updater.stability.variables]
     before = [variable.numpy() for variable in state]
     updater.stability.scale.assign(1.0)  # an overflow would skip the change of the weights
@@ -35,6 +48,14 @@ def compile_and_time(updater: Updater, batches: BatchSource, report: Callable[[s
         report(
             f"{'compiled' if updater.uses_xla else 'traced'} batches of {len(batch.source)} x ({bucket.source} "
             f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms per update"
+        )
+        needed = (time.perf_counter() - start) * count / len(seconds)
+        require(
+            needed < within,
+            "TrainConfig.minutes",
+            f"more than {needed / 60.0:.1f} (about the time for compiling {count} length buckets and one update)",
+            updater.config.minutes,
+            "Train for longer, with fewer length_buckets, or on a GPU with XLA_FLAGS=--xla_gpu_autotune_level=0.",
         )
     for variable, value in zip(state, before, strict=True):
         variable.assign(value)

@@ -20,6 +20,9 @@ from nmt_keras.training.schedules import learning_rate, sampling_probability
 from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
+FEW_UPDATES = 200
+"""Number of updates below which a training in minutes ends with a warning."""
+
 STEPS_TO_AGREE = 5
 """Number of updates between two exchanges of stop requests among several processes."""
 
@@ -177,6 +180,11 @@ class Trainer:
         finally:
             callbacks.on_train_end(logs)
         self.report(f"trained for {progress.seconds / 60.0:.1f} minutes, {progress.step} steps")
+        if config.minutes is not None and progress.finished and progress.step < FEW_UPDATES:
+            self.report(
+                f"Warning: {progress.step} updates are too few for useful translations; {FEW_UPDATES} are a beginning. "
+                f"Continue with --more-minutes, for example {10 * math.ceil(progress.total / 60.0)}."
+            )
         return progress
 
     def _restore(self, options: RunOptions) -> Progress:
@@ -227,7 +235,10 @@ class Trainer:
         Returns:
             Time at which training would have begun if it had not been interrupted.
         """
-        config, seconds = self.config, compile_and_time(self.updater, self.batches, self.report)
+        config, within = self.config, math.inf
+        if config.minutes is not None and not progress.total:
+            within = 60.0 * config.minutes - (time.perf_counter() - began)
+        seconds = compile_and_time(self.updater, self.batches, self.report, within)
         if progress.total:
             began = time.perf_counter() - progress.seconds  # the minutes do not include compiling again
         else:

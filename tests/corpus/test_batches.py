@@ -7,7 +7,7 @@ import pytest
 
 from nmt_keras.config import END, TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair
-from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
+from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, bucket_count, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.text import fit_tokenizer
 
@@ -35,6 +35,15 @@ def pairs_of(batch):
 
 def order_of(batches, epoch):
     return [pair for batch in batches.epoch(epoch) for pair in pairs_of(batch)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "count"),
+    [(100_000, None, 8), (100_000, 60.0, 8), (100_000, 4.0, 3), (5_082, 4.0, 3), (5_082, None, 5), (20, 1.0, 1)],
+)
+def test_a_short_training_and_a_small_corpus_have_few_buckets(pairs, minutes, count):
+    config = TrainConfig(minutes=minutes, epochs=1.0 if minutes is None else None)
+    assert bucket_count(config, pairs) == count
 
 
 # Epochs

@@ -117,6 +117,14 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+def test_compiling_ends_at_the_first_bucket_that_shows_that_the_minutes_are_too_few(batches):
+    buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
+    batches, reports = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1), []
+    with pytest.raises(ValueError, match=r"TrainConfig\.minutes: expected more than .* 3 length buckets"):
+        compile_and_time(Updater(Bigram(), config()), batches, reports.append, within=1e-9)
+    assert len(reports) == 1
+
+
 @pytest.mark.long
 def test_the_buckets_of_xla_share_a_trace(batches):
     buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
@@ -179,7 +187,7 @@ def clock(monkeypatch):
         clock.now += TICK * (1 + clock.busy(clock.now))
         return update(*arguments)
 
-    def compiled(_, batches, report):
+    def compiled(_, batches, report, within):
         clock.now += clock.compiling
         return dict.fromkeys(batches.buckets, clock.timed)
 
@@ -197,6 +205,13 @@ def in_minutes(**fields):
 def test_a_training_that_lasts_less_than_an_update_is_refused(batches, tmp_path):
     with pytest.raises(ValueError, match=r"^TrainConfig\.minutes: .* received 1e-05"):
         Run(batches, tmp_path, config(steps=None, minutes=1e-5))()
+
+
+@pytest.mark.parametrize(("few", "warned"), [(0, False), (1000, True)])
+def test_a_training_of_too_few_updates_ends_in_words_that_say_so(batches, tmp_path, clock, monkeypatch, few, warned):
+    monkeypatch.setattr(trainer, "FEW_UPDATES", few)
+    run = Run(batches, tmp_path, in_minutes())()
+    assert ("too few for useful translations" in run.reports[-1]) == warned
 
 
 LOADS = {
