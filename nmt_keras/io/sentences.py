@@ -1,6 +1,7 @@
 """Splits text into sentences and joins them again without losing a visible character.
 
-The client, the command line and the graph of an export apply the same ``RULES``, so they split alike. A sentence ends
+The client, the command line and the graph of an export apply the same ``RULES``, so they split alike. The page has no
+rules of its own, because it asks the graph. A sentence ends
 
 - at a line break, or at a picture (an emoji, a bullet, an arrow) at the beginning or end of a line,
 - after a mark such as ``. ! ? … ؟ ۔ । 。`` and closing quotation marks or brackets, if white space or a picture
@@ -8,17 +9,21 @@ The client, the command line and the graph of an export apply the same ``RULES``
 - after the Chinese and Japanese marks ``。！？`` without white space. A closing quotation mark after them does not end
   a sentence, because the sentence around a quotation goes on.
 
-It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد") or of an abbreviation in the list below.
-Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
-sentence, because the model gets two sentences at once if an end is missed. The marks and the case of the letters tell
-the scripts apart, so the language need not be known.
+It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد"), or of an abbreviation or an ordinal
+("3. Mai") in the table ``sentences.toml``. Other abbreviations before a capital ("etc. Luego") end a sentence. The
+table has only entries that rarely end a sentence, because the model gets two sentences at once if an end is missed. The
+marks and the case of the letters tell the scripts apart, so the language need not be known.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from nmt_keras.io.lines import INVISIBLE
@@ -45,20 +50,44 @@ _CASED = [
 _SMALL = "".join(filter(str.islower, _CASED))
 _NOT_SMALL = "".join(letter for letter in map(chr, range(0x3000)) if letter.isalpha() and letter not in _SMALL)
 _CANNOT_BEGIN = f"{_SMALL}{_SPACE}{_MARKS}»”’)\\]」』）】》%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
-# Spanish: titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM. Then English.
-_ABBREVIATION = (
-    "sra?|sres|srta|dra?|d|d(?:ñ|n\u0303)a|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
-    "|p(?:á|a\u0301)gs?|n(?:ú|u\u0301)m|arts?|cap|vol|ed|figs?|tel|av|avda|ee|ff|rr|ss"
-    "|mrs?|ms|st|mt|gen|col|capt|lt|sgt|rev|hon|sen|rep|gov|pres|pp|vols"
-)
+_BEFORE = f"(^|[{_SPACE}{_OPENING}\\-/]|(?:^|[^א-ת])[\"'])"  # a quotation mark inside a Hebrew word marks an acronym
+_TABLE = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))
+
+
+_BUT_LAST, _LAST = slice(-1), slice(-1, None)
+
+
+def _any_of(*rows: str, parts: slice = slice(None)) -> str:
+    """Returns the pattern of the entries of rows in all languages, in both normal forms, grouped by their beginnings.
+
+    Args:
+        rows: Names of rows.
+        parts: The parts of an entry between spaces. Entries without such parts are left out.
+    """
+    written = {entry for language in _TABLE.values() for row in rows for entry in language.get(row, "").split()}
+    chosen = {"._".join(entry.split("._")[parts]) for entry in written} - {""}
+    groups: dict[tuple[bool, str], set[str]] = defaultdict(set)
+    for entry in chain(chosen, (unicodedata.normalize("NFD", entry) for entry in chosen)):
+        rest = re.escape(entry[1:]).replace(r"\._", f"\\.[{_SPACE}]*").replace("_", f"[{_SPACE}]+")
+        groups[entry[0].isupper(), entry[0]].add(rest)
+    patterns = (
+        f"{'' if exact else '(?i:'}{first}(?:{'|'.join(sorted(rests, reverse=True))}){'' if exact else ')'}"
+        for (exact, first), rests in sorted(groups.items())
+    )
+    return f"(?:{'|'.join(patterns)})"
+
 
 RULES: Sequence[tuple[str, str]] = (
     (INVISIBLE, ""),
-    (  # a quotation mark inside a Hebrew word marks an acronym
-        f"(^|[{_SPACE}{_OPENING}\\-/]|(?:^|[^א-ת])[\"'])"
-        f"((?:(?:(?i:{_ABBREVIATION})|[{_NOT_SMALL}][\u0300-\u036f]*)\\.)+)",
-        "\\1\\2\x04",
+    (f"{_BEFORE}((?:(?:{_any_of('cldr', 'more')}|[{_NOT_SMALL}][\u0300-\u036f]*)\\.)+)", "\\1\\2\x04"),
+    (
+        f"{_BEFORE}({_any_of('cldr', 'more', 'inner', parts=_BUT_LAST)}\\.)"
+        f"([{_SPACE}]*{_any_of('cldr', 'more', 'inner', parts=_LAST)}\\.)",
+        "\\1\\2\x04\\3",
     ),
+    (f"(^|[{_OPENING}]|[^0-9.\x04{_SPACE}][{_SPACE}])({_any_of('names')}\\.)", "\\1\\2\x04"),
+    (f"{_BEFORE}({_any_of('numbers')}\\.)([{_SPACE}]*[0-9])", "\\1\\2\x04\\3"),
+    (f"(^|[^0-9.,])([0-9]{{1,2}}\\.)([{_SPACE}]+{_any_of('ordinals')})", "\\1\\2\x04\\3"),
     (f"((?:[{_SPACE}]|[{_PICTURES}][{_PICTURES}\u200d\ufe0f\U000e0020-\U000e007f]*)+)", "\x01\\1\x02"),
     ("\x01([^\n\r\x02]*[\n\r][^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
     (

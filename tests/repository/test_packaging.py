@@ -72,7 +72,7 @@ def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wh
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     paths = [*(ROOT / "nmt_keras").rglob("*.py"), *(ROOT / "serve").rglob("*.py"), *(ROOT / "serve/web").iterdir()]
     files = {re.sub("^serve/", "nmt_keras_serve/", path.relative_to(ROOT).as_posix()) for path in paths}
-    data = {"corpus/sample.tsv.bz2", "py.typed", "text/sentencepiece_rules.bin"}
+    data = {"corpus/sample.tsv.bz2", "io/sentences.toml", "py.typed", "text/sentencepiece_rules.bin"}
     assert held == files | {f"nmt_keras/{name}" for name in data} | {"nmt_keras_serve/py.typed"}
 
 

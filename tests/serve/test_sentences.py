@@ -67,6 +67,51 @@ def test_a_stop_inside_a_sentence_ends_none(text):
     assert sentences(text) == [text]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Am 3. Mai, im 19. Jahrhundert, z. B. Äpfel, z.B. Birnen, i. d. R. Obst, d. h. Obst, vgl. Abb. 3",
+        "44 v. Chr. geschah es bzw. Nr. 5 kam",
+        "Он живёт в г. Москве, т. е. Москва на ул. Ленина, рис. 3",
+        "Ela gosta, p. ex. Maçãs, e a profa. Ana",
+        "Il vit, p. ex. Paris, c.-à-d. Paris, et MM. Dupont, févr. 2020",
+        "Ad es. Roma, il sig. Rossi e l'avv. Bianchi",
+        "Zie bijv. Amsterdam, m.a.w. Nederland, en dhr. Jansen",
+        "Mieszka przy ul. Długiej, np. Ola, nr 3",
+        "Bkz. Bölüm, 2. Dünya Savaşı ve Doç. Öztürk",
+        "TP. Hồ Chí Minh, TS. Nguyễn",
+        "डॉ. राम और प्रो. सीता",
+        "ดร. สมชาย มา",
+        "Vio el No. 6, p. ej. España, dn\u0303a. Ana",
+    ],
+)
+def test_abbreviations_and_ordinals_of_other_languages_end_no_sentence(text):
+    assert sentences(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Es war so. Dann",
+        "Das war 44 v. Chr. Danach",
+        "Ich bin 19. Danach",
+        "Это было в 1999 г. Москва",
+        "Хлеб и т. д. Потом",
+        "Я помог им. Они",
+        "Bu o. Sen",
+        "Vâng ạ. Tôi",
+        "No sé qué es. Pero",
+        "Está no mar. Ele",
+        "He is in bed. The",
+        "Come sta. Io",
+        "Mam sto. Ty",
+        "5 mm. Das",
+    ],
+)
+def test_words_and_abbreviations_that_end_sentences_are_not_in_the_table(text):
+    assert len(sentences(text)) == 2
+
+
 def test_a_line_break_ends_a_sentence_without_any_mark():
     assert split("Título\n\n  uno\r\ndos") == [Piece("Título", "\n\n  "), Piece("uno", "\r\n"), Piece("dos", "")]
 

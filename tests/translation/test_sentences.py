@@ -1,9 +1,12 @@
 """Sentences of texts: the graph splits as the client and the command line do."""
 
 import random
+import tomllib
+from pathlib import Path
 
 import tensorflow as tf
 
+from nmt_keras.io import sentences
 from nmt_keras.io.sentences import Piece, split
 from nmt_keras.translation.whole_texts import split_sentences
 
@@ -35,3 +38,9 @@ def test_the_graph_splits_strings_of_random_characters_like_the_client():
     choose = random.Random(7).choices
     alphabet = [*' \n\r\t.!?…ASrd¿1")—।。！」語ñÑ%,-ა😀\v\x1c\x85\xa0\u2028\u200b\u3000', "Sr.", ". ", "。", "\n\n"]
     expect_alike(["".join(choose(alphabet, k=20)) for _ in range(5000)])
+
+
+def test_the_graph_knows_the_abbreviations_and_ordinals_of_the_client():
+    table = tomllib.loads(Path(sentences.__file__).with_suffix(".toml").read_text("utf-8"))
+    entries = [each.replace("_", " ") for rows in table.values() for row in rows.values() for each in row.split()]
+    expect_alike([f"Uno {case}. Dos {case}. 5 kg, 3. {case}." for entry in entries for case in (entry, entry.upper())])
