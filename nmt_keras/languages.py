@@ -7,6 +7,7 @@ accents, which people often omit. In all other scripts, marks are part of the wo
 import re
 import unicodedata
 from functools import cache
+from itertools import pairwise
 from typing import Literal
 
 SPACELESS = {
@@ -106,6 +107,18 @@ def bleu_tokenizer(language: str | None) -> str:
 def is_spaceless(character: str) -> bool:
     """Returns ``True`` for a character of a script without spaces between words."""
     return unicodedata.name(character, "").startswith(_PREFIXES)
+
+
+def is_apart(before: str, character: str) -> bool:
+    """Returns ``True`` if ``character`` begins a word after the character ``before`` without a space between them."""
+    return (is_spaceless(before) or is_spaceless(character)) and unicodedata.category(character)[0] != "M"
+
+
+def spaced(text: str) -> str:
+    """Returns ``text`` with spaces around each letter of a script without spaces, so that it counts as a word."""
+    if not any(map(is_spaceless, {*text})):
+        return text
+    return text[:1] + "".join(" " * is_apart(*pair) + pair[1] for pair in pairwise(text))
 
 
 def without_accents(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:

@@ -79,7 +79,7 @@ class Select(Command):
     domain: Annotated[tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]], TWO_FILES]
     """Source and target file of the domain. Can be repeated."""
     words: int
-    """Maximum number of target words to select."""
+    """Maximum number of target words to select. Each letter of a script without spaces is a word."""
     to: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """Output file, gzipped text."""
     seed: int = 1

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from nmt_keras.config import require
 from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA256
 from nmt_keras.io.lines import open_text
-from nmt_keras.languages import is_language
+from nmt_keras.languages import is_language, spaced
 
 OPTIONS = "source_column (--source-column)", "target_column (--target-column)"
 SAMPLE_ROWS = 100
@@ -260,8 +260,8 @@ def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
-    spaced = [sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", cell)) for cell in cells) > len(cells) for cells in columns]
-    has_sentences = sum(spaced) > 1
+    words = [sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", cell)) for cell in cells) > len(cells) for cells in columns]
+    has_sentences = sum(words) > 1
     texts: list[int] = []
     for at, cells in enumerate(columns):
         stripped = [cell.strip().replace("\\N", "") for cell in cells]  # \N: no value, in exports of databases
@@ -276,7 +276,7 @@ def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _are_sentences(cells: Sequence[str]) -> bool:
-    return 2 * sum(bool(SENTENCE.fullmatch(cell.strip())) for cell in cells) > len(cells)
+    return 2 * sum(bool(SENTENCE.fullmatch(spaced(cell.strip()))) for cell in cells) > len(cells)
 
 
 def _is_labelled(sides: Sequence[Sequence[str]]) -> bool:

@@ -23,6 +23,7 @@ from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
 from nmt_keras.io.files import make_folder, replacing
 from nmt_keras.io.lines import require_files
+from nmt_keras.languages import spaced
 
 Place = str | Path
 EDGE, UNKNOWN = "<s>", "<unk>"
@@ -31,8 +32,8 @@ vocabulary."""
 
 
 def split_words(sentence: str) -> list[str]:
-    """Returns the lower-cased words and signs of a sentence."""
-    return re.findall(r"\w+|[^\w\s]", sentence.lower())
+    """Returns the lower-cased words and signs of a sentence. Letters of scripts without spaces are words."""
+    return re.findall(r"\w+|[^\w\s]", spaced(sentence.lower()))
 
 
 class BigramModel:
@@ -108,7 +109,7 @@ def select(
         corpus: Source and target files of the general corpus, whose lines correspond. Malformed lines are skipped.
         domain: Source and target files of the domain.
         to: Output file.
-        words: Maximum number of target words to keep, separated by white space.
+        words: Maximum number of target words to keep: parts between white space, and letters of scripts without spaces.
         seed: Seed of the sample.
         report: Receives messages for the user.
 
@@ -124,7 +125,7 @@ def select(
     outside = _sample(_pairs(corpus), len(inside), random.Random(seed))
     source, target = (difference([pair[side] for pair in inside], [pair[side] for pair in outside]) for side in (0, 1))
     report("scoring")
-    rows = ((source(pair.source) + target(pair.target), len(pair.target.split())) for pair in _pairs(corpus))
+    rows = ((source(pair.source) + target(pair.target), len(spaced(pair.target).split())) for pair in _pairs(corpus))
     scored = np.fromiter(rows, np.dtype([("score", np.float64), ("words", np.int64)]))
     order = np.argsort(scored["score"], kind="stable")
     kept = np.zeros(len(scored), bool)

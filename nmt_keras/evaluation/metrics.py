@@ -14,7 +14,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.alignments import GoldLinks, Link
-from nmt_keras.languages import bleu_tokenizer, has_spaces
+from nmt_keras.languages import bleu_tokenizer, has_spaces, spaced
 
 
 class Score(NamedTuple):
@@ -251,8 +251,11 @@ def length_unit(language: str | None) -> Literal["words", "characters"]:
 
 
 def sentence_length(sentence: str, language: str | None = None) -> int:
-    """Returns the number of words, or of characters without white space; see ``length_unit``."""
-    words = sentence.split()
+    """Returns the number of words, or of characters without white space; see ``length_unit``.
+
+    Each letter of a script without spaces is a word.
+    """
+    words = spaced(sentence).split()
     return len(words) if length_unit(language) == "words" else len("".join(words))
 
 

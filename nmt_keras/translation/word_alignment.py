@@ -5,7 +5,6 @@ word. Heatmaps, the web page and the alignment error rate use the words of ``ali
 "", END.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import SPACE, Link, words_of_tokens
-from nmt_keras.languages import is_spaceless
+from nmt_keras.languages import is_apart
 from nmt_keras.text import normalise_lines
 from nmt_keras.translation.records import AlignedPair
 
@@ -81,7 +80,7 @@ def _pieces_by_word(tokens: Sequence[str]) -> list[_Word]:
 def _is_apart(words: Sequence[_Word], token: str) -> bool:
     """Returns ``True`` if ``token`` begins a word without a space: at a letter of a script without spaces."""
     joint = (words[-1].text[-1:] if words else "") + token[:1]
-    return len(joint) == 2 and any(map(is_spaceless, joint)) and unicodedata.category(token[0])[0] != "M"
+    return len(joint) == 2 and is_apart(*joint)
 
 
 def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:

@@ -300,6 +300,7 @@ CODES, TIMES = (
         [(n, code, text, "\\N", at) for n, (code, text, at) in enumerate(zip(CODES, EXPORTED, TIMES, strict=True))],
         [(1001 + n, text) for n, text in enumerate(EXPORTED)],
         list(zip(CODES, EXPORTED, strict=True)),
+        [(code, f"{n}我来了。") for n, code in enumerate(CODES)],
         [("es", text) for text in EXPORTED],
         [(text, "positive" if n % 2 else "negative") for n, text in enumerate(EXPORTED)],
         [(text, text.upper(), n) for n, text in enumerate(EXPORTED)],

@@ -49,6 +49,16 @@ def test_a_sentence_of_the_domain_has_a_negative_difference():
 
 def test_words_are_lower_case_and_signs_stand_alone():
     assert split_words("L’ONU, «ici»: 3,5 %.") == ["l", "’", "onu", ",", "«", "ici", "»", ":", "3", ",", "5", "%", "."]
+    assert split_words("我爱iPhone 15，ก็ดี") == ["我", "爱", "iphone", "15", "，", "ก", "็", "ด", "ี"]
+
+
+def test_sentences_of_scripts_without_spaces_are_told_apart_by_their_letters(tmp_path):
+    news, law = ([f"{opening}{n}号" for n in range(40)] for opening in ("部长说今天", "根据本条第"))
+    corpus = [write(tmp_path, "mixed", [[*news, *law]] * 2)]
+    domain = [write(tmp_path, "dev", [["部长昨天说", "总统今天说", "部长说", "他昨天说"] * 3] * 2)]
+    to = tmp_path / "selected.tsv.gz"
+    assert select(corpus, domain, to, words=70) == 10
+    assert {pair.source for pair in read_pairs(to, source_column=0, target_column=1).pairs} < set(news)
 
 
 NEWS = ["the minister said", "the president said", "the match ended", "the police said", "voters said"]
