@@ -23,7 +23,7 @@ import tyro
 
 from benchmarks.machine import machine, print_result
 from nmt_keras.config import require
-from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, words_of_tokens
+from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, split_words, words_of_tokens
 from nmt_keras.evaluation.gold import GoldPair, read_gold
 from nmt_keras.text import normalise_lines
 
@@ -143,9 +143,9 @@ def _tokens_of(words: str, tokens: Sequence[str]) -> np.ndarray:
 
     A token outside all words, such as a single space, belongs to the word of the next token.
     """
-    (words,) = normalise_lines([words])
-    end = len(words.split())
-    places = [*words_of_tokens(words, [token.strip(SPACE) for token in tokens[:-1]]), end]
+    (normalised,) = normalise_lines([words])
+    end = len(split_words(words))
+    places = [*words_of_tokens(normalised, [token.strip(SPACE) for token in tokens[:-1]], words), end]
     for position in reversed(range(len(places))):
         if places[position] < 0:
             places[position] = places[position + 1]

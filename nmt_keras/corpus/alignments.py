@@ -1,16 +1,19 @@
 """Word alignments of sentence pairs in Pharaoh's format, and the token alignments derived from them.
 
 A line such as ``0-0 1p2`` links word 0 of the source with word 0 of the target (sure) and word 1 with word 2
-(possible). Words are separated by white space. A tokenizer may split a word into several tokens. Each token belongs to
-the word that contains it.
+(possible). Spaces and tabs separate the words, as for fast_align, eflomal and awk; other white space, such as U+00A0,
+is part of a word. A tokenizer may split a word into several tokens. Each token belongs to the word that contains it.
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+
+from nmt_keras.io.lines import INVISIBLE
 
 LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")
 SPACE = "▁"  # stands for a space in SentencePiece tokens
@@ -32,12 +35,12 @@ def from_pharaoh(line: str, where: str = "line", pair: tuple[str, str] | None = 
     Args:
         line: The line.
         where: Name of the line in errors.
-        pair: Source and target sentence, whose words are separated by white space. ``None`` allows all links.
+        pair: Source and target sentence. ``None`` allows all links.
 
     Raises:
         ValueError: the line has another format, or a link is beyond the words of ``pair``.
     """
-    words = None if pair is None else [len(side.split()) for side in pair]
+    words = None if pair is None else [len(split_words(side)) for side in pair]
     sure: set[Link] = set()
     possible: set[Link] = set()
     for item in line.split():
@@ -59,14 +62,33 @@ def to_pharaoh(links: Iterable[Link]) -> str:
     return " ".join(f"{source}-{target}" for source, target in links)
 
 
-def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
+def split_words(sentence: str) -> list[str]:
+    """Returns the words that spaces and tabs separate."""
+    return re.findall(r"[^ \t]+", sentence)
+
+
+def normalised_words(sentence: str, written: str) -> list[list[str]]:
+    """Returns the parts of each word of a sentence after normalisation: two for "10\xa0km", none for U+200B.
+
+    Args:
+        sentence: The normalised text of the sentence.
+        written: The sentence as written.
+    """
+    parts = iter(sentence.split())
+    dropped = f"{INVISIBLE}|(?<!\\S)[\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f]+"
+    return [list(islice(parts, len(re.sub(dropped, "", word).split()))) for word in split_words(written)]
+
+
+def words_of_tokens(sentence: str, surfaces: Sequence[str], written: str) -> list[int]:
     """Returns for each token the position of the word that contains it; -1 for a token without a word, such as END.
 
     Args:
         sentence: The normalised text of the sentence.
         surfaces: Surfaces of its tokens; see ``text.tokens.Tokens``. The last tokens may be missing.
+        written: The sentence as written.
     """
-    begins = [word.start() for word in re.finditer(r"\S+", sentence)]
+    begins = [part.start() for part in re.finditer(r"\S+", sentence)]
+    word_of = [word for word, parts in enumerate(normalised_words(sentence, written)) for _ in parts]
     words, position = [], 0
     for surface in surfaces:
         sign = surface.replace(SPACE, " ").strip()
@@ -74,7 +96,7 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
         if found < 0:
             words.append(-1)
             continue
-        words.append(bisect_right(begins, found) - 1)
+        words.append(word_of[bisect_right(begins, found) - 1])
         position = found + len(sign)
     return words
 

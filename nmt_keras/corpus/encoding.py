@@ -1,6 +1,7 @@
 """Encodes sentence pairs in memory and groups them into batches."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import tensorflow as tf
@@ -82,7 +83,8 @@ def batch_pairs(
 
 def _token_links(pairs: Sequence[Pair], links: Sequence[frozenset[Link]], codec: Codec) -> list[np.ndarray]:
     """Returns the links between tokens for each pair, from its links between words."""
-    words = (sides for chunk in _encoded(codec, pairs) for sides in zip(*map(words_of, chunk), strict=True))
+    blocks = zip(_encoded(codec, pairs), in_blocks(pairs), strict=True)
+    words = chain.from_iterable(words_of(*block) for block in blocks)
     return [token_links(each, *sides) for each, sides in zip(links, words, strict=True)]
 
 

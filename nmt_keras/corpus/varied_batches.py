@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.corpus.alignments import Link, token_links, words_of_tokens
+from nmt_keras.corpus.alignments import Link, split_words, token_links, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_batches
 from nmt_keras.corpus.reading import Pair
@@ -96,22 +96,30 @@ class VariedBatches:
         """
         texts = [tf.constant([pair[side] for pair in pairs], tf.string) for side in (0, 1)]
         tokens = self._encode(*texts)
-        words = [()] * len(pairs) if self.links is None else list(zip(*map(words_of, tokens), strict=True))
+        words = [()] * len(pairs) if self.links is None else words_of(tokens, pairs)
         truncated = tokens[0].truncated.numpy() | tokens[1].truncated.numpy()
         for ids, is_truncated, pair_words in zip(zip(*map(_rows, tokens), strict=True), truncated, words, strict=True):
             fits = all(len(side) <= limit for side, limit in zip(ids, self.buckets[-1], strict=True))
             yield ids, pair_words, fits and not is_truncated
 
 
-def words_of(tokens: Tokens) -> Iterator[list[int]]:
-    """Yields a list for each sentence: for each token, the position of the word that contains it."""
-    for text, surfaces, length in zip(tokens.text.numpy(), tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
-        yield words_of_tokens(text.decode(), [surface.decode() for surface in surfaces[:length]])
+def words_of(tokens: Sequence[Tokens], pairs: Sequence[Pair]) -> list[tuple[list[int], ...]]:
+    """Returns for each pair and side: for each token, the position of the word that contains it."""
+    sides = (
+        [
+            words_of_tokens(text.decode(), [surface.decode() for surface in surfaces[:length]], written)
+            for text, surfaces, length, written in zip(
+                side.text.numpy(), side.surface.numpy(), side.lengths.numpy(), written, strict=True
+            )
+        ]
+        for side, written in zip(tokens, zip(*pairs, strict=True), strict=True)
+    )
+    return list(zip(*sides, strict=True))
 
 
 def _are_words(pair: Pair) -> list[list[bool]]:
-    """Returns for each item of each side, divided at white space, whether it is a word and not a mark."""
-    return [[re.search(r"\w", item) is not None for item in side.split()] for side in pair]
+    """Returns for each word of each side whether it has a letter or digit."""
+    return [[re.search(r"\w", word) is not None for word in split_words(side)] for side in pair]
 
 
 def _rows(tokens: Tokens) -> list[np.ndarray]:

@@ -44,6 +44,7 @@ VOCABULARY_FILE = "vocabulary.txt"
 KNOWN_WORDS_FILE = "known-words.json"
 
 _SPACE = "▁"
+_RESERVED = "\u2585"  # the trainer skips lines with it
 _BYTE_PIECES = 256
 MAX_LINES = 2_000_000
 """Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
@@ -92,7 +93,8 @@ class SubwordTokenizer(Tokenizer):
         Raises:
             ValueError: ``lines`` are blank, or have more distinct characters than the vocabulary can hold.
         """
-        written = [line for line in normalise_lines(itertools.islice(lines, MAX_LINES)) if line]
+        taken = (line.replace(_RESERVED, " ") for line in normalise_lines(itertools.islice(lines, MAX_LINES)))
+        written = [" ".join(line.split()) for line in taken if line.strip()]
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -207,7 +209,7 @@ class SubwordTokenizer(Tokenizer):
 def _fault(lines: Sequence[str], config: TokenizerConfig, placeholders: bool) -> str:
     """Returns an error message for failed training on normalised ``lines`` that are not blank."""
     if not lines:
-        return "lines: expected at least one line that is not blank, received none. Check the corpus file."
+        return "lines: expected a line with more than spaces and U+2585, received none. Check the corpus file."
     characters = len(set("".join(lines).replace(" ", _SPACE)))
     symbols = len(SPECIALS) + len(SIGNS) * placeholders
     least = symbols + _BYTE_PIECES + characters

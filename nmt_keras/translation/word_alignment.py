@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nmt_keras.config import require
-from nmt_keras.corpus.alignments import SPACE, Link, words_of_tokens
+from nmt_keras.corpus.alignments import SPACE, Link, normalised_words, split_words, words_of_tokens
 from nmt_keras.languages import is_apart
 from nmt_keras.text import normalise_lines
 from nmt_keras.translation.records import AlignedPair
@@ -41,7 +41,7 @@ def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alig
 
 
 def written_words(aligned: AlignedPair, source: str, target: str) -> AlignedPair:
-    """Returns the alignment of the words that white space separates in ``source`` and ``target``.
+    """Returns the alignment of the words that spaces and tabs separate in ``source`` and ``target``.
 
     For example, the tokens "casa" and "," of a word tokenizer are one word of "La casa, Tom". END remains a word. If
     the words of a side do not occur in its sentence in this order, they remain unchanged.
@@ -84,12 +84,13 @@ def _is_apart(words: Sequence[_Word], token: str) -> bool:
 
 
 def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:
-    (sentence,) = normalise_lines([sentence])
+    (normalised,) = normalise_lines([sentence])
     end = [_Word("", [len(words) - 1])] if words[-1] == "" else []
-    places = words_of_tokens(sentence, words[: len(words) - len(end)])
+    places = words_of_tokens(normalised, words[: len(words) - len(end)], sentence)
     if -1 in places:
         return [_Word(text, [position]) for position, text in enumerate(words)]
-    sentence_words = [_Word(text, []) for text in sentence.split()]
+    written = zip(split_words(sentence), normalised_words(normalised, sentence), strict=True)
+    sentence_words = [_Word(" ".join(parts) or word, []) for word, parts in written]
     for position, place in enumerate(places):
         sentence_words[place].positions.append(position)
     return sentence_words + end

@@ -18,6 +18,7 @@ from nmt_keras.corpus.reading import parse_table
 from nmt_keras.corpus.selection import split_words
 from nmt_keras.io.lines import byte_blocks
 from nmt_keras.io.sentences import beginning, rejoin, split
+from nmt_keras.text import normalise_lines
 from serve.models.status import StatusError
 from serve.rest import json_text
 
@@ -78,7 +79,7 @@ FUNCTIONS = {
     "sentences": lambda text: (rejoin(split(text), [text] * len(text)), beginning(text, len(text) // 2)),
     "words": split_words,
     "links": failing(from_pharaoh),
-    "tokens": lambda text: words_of_tokens(text, ["a", "1", "."]),
+    "tokens": lambda text: words_of_tokens(next(normalise_lines([text])), ["a", "1", "."], text),
     "messages": with_options,
     "recipe": failing(lambda text: Recipe.from_json(json.dumps({"name": text, "train": {"seed": text}}))),
     "request": failing(lambda text: json_text.parse(json.dumps({"inputs": text}).encode(), 10**9)),

@@ -404,3 +404,9 @@ def test_a_vocabulary_too_small_for_its_characters_is_refused_with_the_least_siz
     with pytest.raises(ValueError, match=r"vocabulary_size.*268.*267"):
         SubwordTokenizer.fit(lines, TokenizerConfig("subword", 267))
     assert SubwordTokenizer.fit(lines, TokenizerConfig("subword", 268)).vocabulary_size == 268
+
+
+def test_lines_with_the_sign_that_sentencepiece_reserves_are_learnt_without_it():
+    config = TokenizerConfig("subword", 290)
+    text = SubwordTokenizer.fit(["carga \u2585\u2585 50 %", "\u2585", "la carga\u2585"], config)
+    assert written(text, "carga") == ["\u2581carga"]

@@ -10,11 +10,11 @@ from tiny import TINY_RECIPE, TINY_TEXT
 
 from nmt_keras.config import AttentionConfig, TrainConfig
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
+from nmt_keras.corpus.alignments import alignment_of, from_pharaoh, token_links, words_of_tokens
 from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.layers.losses import guided_alignment
 from nmt_keras.runs import Run
-from nmt_keras.text import fit_tokenizer
+from nmt_keras.text import fit_tokenizer, normalise_lines
 from nmt_keras.training import batch_loss
 
 
@@ -30,7 +30,16 @@ from nmt_keras.training import batch_loss
     ],
 )
 def test_a_token_belongs_to_the_word_it_stands_in(sentence, surfaces, words):
-    assert words_of_tokens(sentence, surfaces) == words
+    assert words_of_tokens(sentence, surfaces, sentence) == words
+
+
+def test_only_spaces_and_tabs_separate_the_words_of_alignment_files():
+    written = "10\xa0km\u202fa\u2009b \u200b c\td\u3000 \u200d e"
+    assert from_pharaoh("5-0", "line", (written, "a\xa0b")).sure == {(5, 0)}
+    (normalised,) = normalise_lines([written])
+    assert words_of_tokens(normalised, ["10", "km", "a", "b", "c", "d", "e", ""], written) == [0, 0, 0, 0, 2, 3, 5, -1]
+    with pytest.raises(ValueError, match="between 6 source and 1 target words"):
+        from_pharaoh("0-1", "line", (written, "a\xa0b"))
 
 
 def test_links_between_words_are_links_between_all_their_tokens():

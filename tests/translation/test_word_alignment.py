@@ -47,6 +47,11 @@ def test_tokens_that_no_space_separates_are_one_word():
     np.testing.assert_allclose(found.alignment, wanted)
 
 
+def test_white_space_other_than_spaces_and_tabs_is_inside_a_word():
+    found = written_words(aligned(["10", "km", "\u00e9.", ""], ["x", ""]), "10\xa0km e\u0301.\u202f", "x")
+    assert found.source == ["10 km", "é.", ""]
+
+
 def test_a_word_that_was_cut_off_has_no_weights_and_no_links():
     found = written_words(aligned(["uno", ""], ["one", ""]), "uno dos", "one two")
     assert found.source == ["uno", "dos", ""]
