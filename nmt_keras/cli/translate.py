@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import io
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -15,7 +17,7 @@ import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
-from nmt_keras.corpus.reading import FaultyLine, Pair, parse_table, tab_columns, table_format
+from nmt_keras.corpus.reading import FaultyLine, Pair, fault_of, parse_table, tab_columns, table_format
 from nmt_keras.io.files import to_json
 from nmt_keras.io.lines import (
     CUT,
@@ -246,23 +248,46 @@ class Align(RunCommand):
 class Score(RunCommand):
     """Print the log-likelihood of each given translation, in nats: paste es.txt en.txt | nmt score RUN.
 
-    The probability of END, the last token, is included.
+    Prints LOG-LIKELIHOOD<TAB>LOG-LIKELIHOOD PER TOKEN. Tokens include END, the last one.
     """
 
     pairs: Annotated[Pairs, tyro.conf.arg(name="")] = field(default_factory=Pairs)
+    worst: int | None = None
+    """Print only the N pairs with the lowest log-likelihood per token, as NUMBER<TAB>PER TOKEN<TAB>SOURCE<TAB>TARGET.
+    NUMBER counts the pairs from 1. Pairs that training
+    skips, such as those with an empty side, come first."""
     json: Flag = False
     """Print one JSON object per pair, with the log-probability of each token."""
 
+    def check(self) -> None:
+        """Raises ValueError if no pair would be printed."""
+        require(self.worst is None or self.worst >= 1, "--worst", "at least 1", self.worst)
+
     def __call__(self, console: Console) -> None:
         """Prints one line per pair."""
+        told: dict[str, list[int]] = defaultdict(list)
+        rows = self._rows(console, told)
+        if self.worst is not None:
+            rows = iter(heapq.nsmallest(self.worst, rows, key=lambda row: (row["fault"] is None, row["per_token"])))
+        for row in rows:
+            per_token = f"{row['per_token']:.4f}"
+            if self.json:
+                print(to_json(row))
+            elif self.worst is None:
+                print(f"{row['log_prob']:.4f}\t{per_token}")
+            else:
+                print(row["number"], row["fault"] or per_token, row["source"], row["target"], sep="\t")
+        for change, numbers in told.items():
+            tell_lines(console.say, change, numbers, "the input")
+
+    def _rows(self, console: Console, told: Mapping[str, list[int]]) -> Iterator[dict[str, Any]]:
+        """Yields each pair with its score. Adds the numbers of cut and of malformed pairs to ``told``."""
         translator = nmt_keras.load(self.path, *self.ensemble)
-        cut: list[int] = []
         for before, pairs in console.count(self.pairs.blocks(console.say)):
             scores = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
-            cut += [number for number, score in enumerate(scores, before + 1) if score.truncated]
-            for pair, score in zip(pairs, scores, strict=True):
-                if self.json:
-                    print(to_json({**pair._asdict(), **score._asdict()}))
-                else:
-                    print(f"{score.log_prob:.4f}")
-        tell_lines(console.say, CUT, cut, "the input")
+            for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=before + 1):
+                fault = next(filter(None, map(fault_of, pair)), None)
+                for change in filter(None, (CUT * score.truncated, fault)):
+                    told[change].append(number)
+                per_token = score.log_prob / len(score.tokens)
+                yield {"number": number, **pair._asdict(), **score._asdict(), "per_token": per_token, "fault": fault}

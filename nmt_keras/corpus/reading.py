@@ -339,7 +339,7 @@ def _pair(
 ) -> Pair | FaultyLine:
     """Returns the pair, or the first fault, of line ``number`` of the files of the two sides."""
     for path, sentence in ((source_path, source), (target_path, target)):
-        if fault := _fault(sentence):
+        if fault := fault_of(sentence):
             return FaultyLine(path, number, fault)
     return Pair(source, target)
 
@@ -400,7 +400,7 @@ def _decode(line: bytes) -> str | Fault:
         return Fault.INVALID_UTF8
 
 
-def _fault(sentence: str | Fault) -> Fault | None:
+def fault_of(sentence: str | Fault) -> Fault | None:
     """Returns the fault of a sentence, or ``None``."""
     if isinstance(sentence, Fault):
         return sentence

@@ -1,8 +1,14 @@
 """The pairs that ``nmt align`` and ``nmt score`` read from files."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from nmt_keras.cli.translate import Pairs
+import nmt_keras
+from nmt_keras.cli.console import Console
+from nmt_keras.cli.translate import Pairs, Score
+from nmt_keras.translation.records import TranslationScore
 
 PAIR = ("Hola, tío.", "Hello.")
 
@@ -38,3 +44,36 @@ def test_a_line_that_is_no_pair_is_located(tmp_path, content):
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"a\.tsv:{content.count(chr(10))}: expected source<TAB>target"):
         list(Pairs(file=str(path)).blocks(lambda _: None))
+
+
+class Scorer:
+    """Gives each character of a target, and its end, the log-probability -1; each z has -5."""
+
+    def score(self, sources, targets):
+        tokens = [[*target, ""] for target in targets]
+        priced = [[-5.0 if token == "z" else -1.0 for token in each] for each in tokens]
+        return [TranslationScore(sum(one), each, one, False) for one, each in zip(priced, tokens, strict=True)]
+
+
+def scored(tmp_path, monkeypatch, capsys, **options):
+    monkeypatch.setattr(nmt_keras, "load", lambda *_: Scorer())
+    path = tmp_path / "a.tsv"
+    path.write_text("uno\tabcd\ndos\tzz\ntres\tz\n\u200b\ta\n", encoding="utf-8")
+    Score(path=Path("run"), pairs=Pairs(file=str(path)), **options)(Console())
+    out, told = capsys.readouterr()
+    assert "empty side in 1 line of the input; the first is line 4" in told
+    return out.splitlines()
+
+
+def test_a_score_is_printed_in_all_and_per_token(tmp_path, monkeypatch, capsys):
+    lines = scored(tmp_path, monkeypatch, capsys)
+    assert lines == ["-5.0000\t-1.0000", "-11.0000\t-3.6667", "-6.0000\t-3.0000", "-2.0000\t-1.0000"]
+
+
+def test_the_worst_pairs_are_those_that_training_skips_and_those_with_the_lowest_scores_per_token(
+    tmp_path, monkeypatch, capsys
+):
+    lines = scored(tmp_path, monkeypatch, capsys, worst=3)
+    assert lines == ["4\tempty side\t\u200b\ta", "2\t-3.6667\tdos\tzz", "3\t-3.0000\ttres\tz"]
+    rows = list(map(json.loads, scored(tmp_path, monkeypatch, capsys, worst=2, json=True)))
+    assert [(row["number"], row["fault"]) for row in rows] == [(4, "empty side"), (2, None)]
