@@ -196,7 +196,7 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
             f"p: two-sided p-value of the difference from {names[0]} (paired bootstrap).",
             table(
                 ["system", "p of BLEU", "p of chrF"],
-                [[escaped(s.name), f"{s.bleu.p:.3f}", f"{s.chrf.p:.3f}"] for s in comparison.systems[1:]],
+                [[escaped(s.name), s.bleu.significance, s.chrf.significance] for s in comparison.systems[1:]],
             ),
         ]
     parts += [
@@ -232,7 +232,7 @@ def _system_row(system: SystemScores) -> list[str]:
 
 
 def _estimate(score: Estimate) -> str:
-    return f"{score.mean:.2f} ({score.low:.1f} to {score.high:.1f})"
+    return f"{score.mean:.2f} {score.interval}"
 
 
 def _interval(score: Estimate) -> tuple[float, float, float]:

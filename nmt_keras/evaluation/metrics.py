@@ -6,7 +6,7 @@ Translations and references are compared in NFC, so canonically equivalent text 
 import unicodedata
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -81,7 +81,17 @@ class Estimate:
     deviation: float | None  # sample standard deviation over the runs; None for a single run
     low: float  # 95 % interval of the mean
     high: float
-    p: float | None  # probability of a difference this large from the baseline by chance; None without a baseline
+    p: float | None  # probability of a difference this large from the baseline by chance; None if there is no test
+
+    @property
+    def interval(self) -> str:
+        """The interval as text. Its decimals are those of the tables' scores."""
+        return f"({self.low:.2f} to {self.high:.2f})"
+
+    @property
+    def significance(self) -> str:
+        """The p-value as text, empty if there is none."""
+        return "" if self.p is None else f"{self.p:.3f}" if self.p >= 0.001 else "< 0.001"
 
 
 class Estimates(NamedTuple):
@@ -109,6 +119,9 @@ def all_baselines(systems: Sequence[str], baselines: Mapping[str, str | None]) -
     return {name: baselines.get(name, previous) for name, previous in zip(systems, [None, *systems], strict=False)}
 
 
+LEAST_BLEU = 1.0
+"""Minimum BLEU of one of two systems that are compared. Below it, a difference tells nothing about translation."""
+
 FEWEST_RUNS = 3
 """Minimum number of runs per system of intervals and p-values that are computed from the scores of the runs."""
 
@@ -126,7 +139,8 @@ def compare_runs(
     If each system has at least ``FEWEST_RUNS`` runs, an interval is the t-interval of the mean of the runs, and p is
     that of Welch's t-test over the runs (Welch 1947). Both hold for these sentences: the variation between sentences is
     not included. With fewer runs, both are from a paired bootstrap: each sample draws sentences and runs with
-    replacement, and all systems have the same sentences. This understates the variation over seeds.
+    replacement, and all systems have the same sentences. This understates the variation over seeds. If BLEU of both
+    systems is below ``LEAST_BLEU``, there is no p-value.
 
     Args:
         systems: Detokenised translations of each run, by system name.
@@ -151,6 +165,9 @@ def compare_runs(
     texts = [references, *(texts for runs in systems.values() for texts in runs)]
     metrics = _bleu(language, tokenizer, *texts), CHRF()
     bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in metrics)
+    for name, baseline in compared.items():
+        if baseline is not None and max(bleu_[name].mean, bleu_[baseline].mean) < LEAST_BLEU:
+            bleu_[name], chrf_[name] = (replace(scores[name], p=None) for scores in (bleu_, chrf_))
     return Estimates(bleu_, chrf_, *(str(metric.get_signature()) for metric in metrics))
 
 

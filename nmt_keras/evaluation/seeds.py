@@ -3,12 +3,12 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
-from nmt_keras.evaluation.metrics import FEWEST_RUNS, Estimate, all_baselines, compare_runs
+from nmt_keras.evaluation.metrics import FEWEST_RUNS, LEAST_BLEU, Estimate, all_baselines, compare_runs
 from nmt_keras.evaluation.report import evaluate, gold_error
 from nmt_keras.markdown import escaped, table
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -128,6 +128,9 @@ def summarise(
     scores = compare_runs(texts, references, language, baselines=baselines, tokenizer=tokenizer)
     found = []
     for name, runs in systems.items():
+        bleu, chrf = scores.bleu[name], scores.chrf[name]
+        if min(len(runs), len(systems[compared[name] or name])) == 1:  # the variation between seeds is unknown
+            bleu, chrf = replace(bleu, p=None), replace(chrf, p=None)
         figures = [run.figures for run in runs]
         errors = [each["alignment"]["error_rate"] for each in figures if each["alignment"]]
         found.append(
@@ -137,8 +140,8 @@ def summarise(
                 seeds=[each["seed"] for each in figures],
                 learning_rate=figures[0]["recipe"]["train"]["learning_rate"],
                 parameters=figures[0]["parameters"],
-                bleu=scores.bleu[name],
-                chrf=scores.chrf[name],
+                bleu=bleu,
+                chrf=chrf,
                 perplexity=_spread([each["perplexity"] for each in figures]),
                 valid_loss=_spread([min(row["valid_loss"] for row in each["validations"]) for each in figures]),
                 error_rate=_spread(errors) if errors else None,
@@ -175,17 +178,14 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
         )
     one_run = all(len(one.seeds) == 1 for one in systems)
     shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
-    drawn = "sentences; the variation between seeds is not included" if one_run else "sentences and runs"
+    drawn = "sentences" if one_run else "sentences and runs"
     tested = all(len(one.seeds) >= FEWEST_RUNS for one in systems)
-    source = (
-        "the runs' scores on this test set, by t-interval and Welch's test"
-        if tested
-        else f"a paired bootstrap over {drawn}"
-    )
+    source = "t-interval and Welch's test" if tested else f"a paired bootstrap over {drawn}"
     baseline = "the system in the column against" if against else "the row above"
     note = (
-        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}. Both are from "
-        f"{source}."
+        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}. Both are from the "
+        f"runs' scores on this test set, by {source}. There is no p-value for a single run, whose variation between "
+        f"seeds is unknown, and for two systems with BLEU below {LEAST_BLEU:g}."
     )
     return f"{table(heads, rows)}\n\n{note}\n"
 
@@ -200,5 +200,4 @@ def _plus_minus(figure: Spread | Estimate, digits: int) -> str:
 
 
 def _estimate(score: Estimate) -> tuple[str, str]:
-    value = f"{_plus_minus(score, 2)} ({score.low:.1f} to {score.high:.1f})"
-    return value, "" if score.p is None else f"{score.p:.3f}" if score.p >= 0.001 else "< 0.001"
+    return f"{_plus_minus(score, 2)} {score.interval}", score.significance

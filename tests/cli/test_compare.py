@@ -88,10 +88,10 @@ def test_a_study_that_cannot_be_compared_is_refused(changes, named, tmp_path, co
         study(tmp_path, corpus, **changes)
 
 
-def write_result(made, system, texts):
-    """Writes the result of a run with seed 1, with the given translations."""
+def write_result(made, system, texts, seed=1):
+    """Writes the result of a run with given translations."""
     figures = {
-        "seed": 1,
+        "seed": seed,
         "parameters": 1000,
         "perplexity": 4.0,
         "validations": [{"valid_loss": 2.0}],
@@ -99,11 +99,11 @@ def write_result(made, system, texts):
         "test_pairs": len(texts),
         "signature": "",
         "chrf_signature": "",
-        "recipe": asdict(made.run_recipe(system, 1)),
+        "recipe": asdict(made.run_recipe(system, seed)),
         "corpus": dict(made.corpus_facts),
     }
-    made.path(system, 1).write_text(json.dumps(figures))
-    made.path(system, 1).with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts))
+    made.path(system, seed).write_text(json.dumps(figures))
+    made.path(system, seed).with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts))
 
 
 def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, corpus):
@@ -126,6 +126,9 @@ def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_
     write_result(made, systems[2], ["No."] * 9 + references[9:])
     assert written() == [("dot", None, False), ("general", None, False)]
     write_result(made, systems[0], ["No."] * 12 + references[12:])
+    assert written() == [("plain", None, False), ("dot", "plain", False), ("general", "plain", False)]  # single runs
+    for count, system in zip((12, 2, 9), systems, strict=True):
+        write_result(made, system, ["No."] * count + references[count:], seed=2)
     assert written() == [("plain", None, False), ("dot", "plain", True), ("general", "plain", True)]
 
     assert "| against |" in (tmp_path / "table.md").read_text()

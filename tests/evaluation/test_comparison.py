@@ -72,7 +72,7 @@ def test_the_worst_sentences_come_first_with_all_translations(comparison):
 
 def test_markdown_has_a_row_for_every_system_and_no_sentence_breaks_a_table(comparison):
     text = to_markdown(comparison)
-    assert "| right | greedy | 100.00 (100.0 to 100.0) |" in text
+    assert "| right | greedy | 100.00 (100.00 to 100.00) |" in text
     assert "| 0.250 | 0.800 | 0.700 |" in text
     assert r"| wrong | Where ⁇ you live \| now? |" in text
     for table in (block for block in text.split("\n\n") if block.startswith("|")):

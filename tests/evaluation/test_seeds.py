@@ -10,7 +10,7 @@ from sacrebleu.significance import PairedTest
 
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.evaluation.gold import read_gold
-from nmt_keras.evaluation.metrics import bleu, compare_runs
+from nmt_keras.evaluation.metrics import Estimate, bleu, compare_runs
 from nmt_keras.evaluation.seeds import RunResult, run_figures, summarise, to_markdown
 from nmt_keras.translation.word_alignment import align_words, links
 
@@ -121,6 +121,21 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
 
 
+def test_systems_with_a_single_run_and_systems_near_0_have_no_p_value():
+    one, two, three = ([result(worse(share, seed), seed, 3.0) for seed in (1, 2)] for share in (0.2, 0.5, 0.9))
+    rows = summarise({"one": one, "two": two, "three": three[:1]}, REFERENCES)
+    assert [row.bleu.p is None for row in rows] == [row.chrf.p is None for row in rows] == [True, False, True]
+    low = [["x y z a"] * 100, ["x y z b"] * 100]
+    none = compare_runs({"low": low, "lower": low[:1]}, ["one two three four five"] * 100)
+    assert none.bleu["lower"].p is none.chrf["lower"].p is None
+
+
+def test_an_interval_is_rounded_as_its_score_so_that_it_contains_it():
+    score = Estimate(8.957, None, 8.952, 8.958, None)
+    (row,) = summarise({"a": [result(REFERENCES, 1, 3.0)]}, REFERENCES)
+    assert "| 8.96 (8.95 to 8.96) |" in to_markdown([replace(row, bleu=score)])
+
+
 @pytest.mark.long
 def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):
     greedy = translator.with_search(replace(translator.search, beam_size=1))
@@ -144,8 +159,8 @@ def test_gold_alignments_are_read_from_three_columns(translator, tmp_path):
     found, _ = run_figures(translator, read_gold(path), gold=read_gold(path))
     assert found["alignment"] == {"error_rate": 0.0, "precision": 1.0, "recall": 1.0}
     signs = "\x85\u2028\v\f"
-    path.write_text("".join(f"la{sign}casa\tthe{sign}house\t0-0 1p1\r\n" for sign in signs), "utf-8")
-    assert [(pair.source, pair.target) for pair in read_gold(path)] == [(f"la{s}casa", f"the{s}house") for s in signs]
+    path.write_text("".join(f"la{sign} casa\tthe{sign} house\t0-0 1p1\r\n" for sign in signs), "utf-8")
+    assert [(pair.source, pair.target) for pair in read_gold(path)] == [(f"la{s} casa", f"the{s} house") for s in signs]
     path.write_text("la casa\tthe house\t1-1 2-2\n", "utf-8")
     with pytest.raises(ValueError, match=r"gold\.tsv:1: .*counted from 0, received 2-2\."):
         read_gold(path)
