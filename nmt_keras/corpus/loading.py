@@ -1,5 +1,6 @@
 """Loads the corpus that ``CorpusOptions`` describe: reads or downloads it, splits it, and attaches word alignments."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,10 +12,16 @@ from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_UR
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
-from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
+from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, repetitions, shuffle_pairs, split_groups
 from nmt_keras.io.lines import MAX_FILE_BYTES, read_lines
 
 MAX_ALIGNMENT_BYTES = 4096  # of the alignment of a pair, on average: about 700 links
+
+LARGE_GROUP = 0.2
+"""Share of a corpus from which on a group of the split is reported."""
+
+MANY_TRANSLATIONS = 50
+"""Number of different translations from which on a sentence is reported. Those of Spanish-English have at most 24."""
 
 
 def load_corpus(
@@ -109,8 +116,9 @@ def _parts(
     report: Callable[[str], None],
 ) -> SplitCorpus:
     """Returns the split of ``pairs``. If there are validation files, all ``pairs`` are training pairs."""
+    _tell_repeated(pairs[: config.first], report)
     if not options.valid:
-        return _split(options.name, pairs, config, key_side)
+        return _split(options.name, pairs, config, key_side, report)
     valid = load_pairs(options, options.valid, report)
     test = load_pairs(options, options.test, report) if options.test else []
     corpus = SplitCorpus(options.name, pairs[: config.first], valid, test, key_side)
@@ -123,12 +131,37 @@ def _parts(
     return corpus
 
 
-def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Side) -> SplitCorpus:
+def _tell_repeated(pairs: Sequence[Pair], report: Callable[[str], None]) -> None:
+    """Warns of a sentence with unusually many different translations, such as a text that stands for a missing one."""
+    distinct = {*pairs}
+    for at, (side, other) in enumerate((("source", "target"), ("target", "source"))):
+        for sentence, count in Counter(pair[at] for pair in distinct).most_common(1):
+            if count >= MANY_TRANSLATIONS:
+                report(
+                    f"Warning: {count:,} different {other} sentences have the {side} {sentence!r:.60}. If it "
+                    "translates none of them, remove these pairs."
+                )
+
+
+def _split(
+    name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Side, report: Callable[[str], None]
+) -> SplitCorpus:
     taken = pairs[: config.first]
-    by_hash = config.split == "hashed-groups"
-    parts = (
-        split_pairs(taken, key_side=key_side) if by_hash else shuffle_pairs(taken, seed=config.seed, key_side=key_side)
-    )
+    if config.split == "hashed-groups":
+        names = group_names(taken, key_side=key_side)
+        parts = split_groups(taken, names)
+    else:
+        names = [getattr(pair, key_side) for pair in taken]
+        parts = shuffle_pairs(taken, seed=config.seed, key_side=key_side)
+    for group, size in Counter(names).most_common(1):
+        if 1 < size >= LARGE_GROUP * len(taken):
+            inside = [pair for pair, one in zip(taken, names, strict=True) if one == group]
+            ((sentence, _),) = Counter(chain.from_iterable(inside)).most_common(1)
+            (where,) = (SET_NAMES[part] for part, found in parts.items() if inside[0] in found)
+            report(
+                f"Warning: {size:,} of {len(taken):,} pairs are one group of the split, because they share sentences "
+                f"such as {sentence!r:.60}. All are in the {where}. Remove such pairs, or pass --valid and --test."
+            )
     for part, found in parts.items():
         if not found:
             raise ValueError(

@@ -72,8 +72,13 @@ def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pai
     Raises:
         ValueError: ``key_side`` is neither "source" nor "target".
     """
+    return split_groups(pairs, group_names(pairs, key_side=key_side))
+
+
+def split_groups(pairs: Sequence[Pair], names: Sequence[str]) -> dict[Part, list[Pair]]:
+    """Returns the sets of ``split_pairs``. ``names`` are the names of the pairs' groups."""
     parts: dict[Part, list[Pair]] = {"train": [], "valid": [], "test": []}
-    for pair, name in zip(pairs, group_names(pairs, key_side=key_side), strict=True):
+    for pair, name in zip(pairs, names, strict=True):
         number = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
         parts["test" if number < TEST_BELOW else "valid" if number < VALID_BELOW else "train"].append(pair)
     return parts

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -146,6 +147,23 @@ def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
     parts = (corpus.train, corpus.valid, corpus.test)
     assert sum(len(part) for part in parts) == 200
     assert {pair for part in parts for pair in part} == set(pairs[:200])
+
+
+@pytest.mark.parametrize("split", ["hashed-groups", "shuffled-groups"])
+def test_a_group_of_a_fifth_of_a_corpus_and_a_sentence_of_many_translations_are_named(tmp_path, pairs, split):
+    def told(repeated):
+        said = []
+        write_pairs(tmp_path / "a.tsv", [*pairs, *repeated])
+        load_corpus(CorpusOptions((str(tmp_path / "a.tsv"),)), CorpusConfig(split=split), tmp_path, said.append)
+        return [each for each in said if "Warning" in each]
+
+    assert told([]) == []
+    (group,) = told([Pair("Claro.", "Sure.")] * (len(pairs) // 2))
+    assert re.search(r"one group.*'(Claro|Sure)\.'.* in the (training|validation|test) set", group)
+    for repeated in ([Pair(f"Frase {n}.", "n/a") for n in range(60)], [Pair("n/a", f"Phrase {n}.") for n in range(60)]):
+        assert any(
+            re.search("60 different (source|target) sentences have the .*'n/a'", each) for each in told(repeated)
+        )
 
 
 def test_languages_are_codes_and_known_where_the_corpus_is():
