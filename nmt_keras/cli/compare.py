@@ -91,7 +91,14 @@ class Compare(Command):
         study = Study(
             folder=self.to,
             systems=systems,
-            corpus=load_corpus(self.data, systems[0].corpus, Path("data"), console.say, with_alignments=True),
+            corpus=load_corpus(
+                self.data,
+                systems[0].corpus,
+                Path("data"),
+                console.say,
+                with_alignments=True,
+                filters=systems[0].filters,
+            ),
             updates=self.updates,
             rates=self.rates,
             seeds=self.seeds,

@@ -158,7 +158,8 @@ class Evaluate(Command):
             raise FileNotFoundError(f"RUN: expected a run directory; {run} {remedy}.")
         try:
             if not self.data.valid:
-                corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
+                recipe = read_recipe(run)
+                corpus = load_corpus(self.data, recipe.corpus, Path("data"), console.say, filters=recipe.filters)
                 pairs: Sequence[Pair] = corpus.test if self.part == "test" else corpus.valid
             elif files := self.data.test if self.part == "test" else self.data.valid:
                 pairs = load_pairs(self.data, files, console.say)

@@ -104,7 +104,9 @@ class Train(Command):
         if self.run is not None:
             require_corpus(self.run, self.data)
         if self.data.prepared is None:
-            corpus = load_corpus(self.data, recipe.corpus, Path("data"), console.say, with_alignments=True)
+            corpus = load_corpus(
+                self.data, recipe.corpus, Path("data"), console.say, with_alignments=True, filters=recipe.filters
+            )
             folder = self.train(console, recipe, corpus)
         else:
             folder = self.train(console, *self._prepared(console, recipe, Path(self.data.prepared)))
@@ -221,11 +223,11 @@ class Demo(Command):
         recipe = find_recipe(self.recipe) if self.recipe else CONDITIONAL_GRU
         next(steps)
         try:
-            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
+            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say, filters=recipe.filters)
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
             data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
-            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
+            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say, filters=recipe.filters)
         next(steps)
         if self.recipe is None and corpus.name == SAMPLE_NAME:
             recipe = SAMPLE

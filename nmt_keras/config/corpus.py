@@ -8,7 +8,10 @@ from nmt_keras.config.checks import require, require_choices, require_positive
 
 @dataclass(frozen=True)
 class PairFilters:
-    """Filters of training pairs in memory. Validation and test sets are not filtered. Skipped pairs are counted."""
+    """Filters of a corpus in memory. Skipped pairs are counted.
+
+    They apply to the training set. All but the ratio also apply to validation and test sets that are split off.
+    """
 
     max_ratio: float | None = None
     """Maximum ratio of the longer side to the shorter one, in tokens, END included; None for no limit."""

@@ -16,10 +16,19 @@ class Rejection(StrEnum):
     RATIO = "ratio of lengths too large"
 
 
-def kept_rows(pairs: Sequence[Pair], filters: PairFilters) -> list[int]:
-    """Returns the indices of the pairs that pass the filters of text. Of equal pairs, the first is kept."""
-    rows = [row for row, pair in enumerate(pairs) if reject_text(pair, filters) is None]
-    return sorted({pairs[row]: row for row in reversed(rows)}.values()) if filters.drop_duplicates else rows
+def kept_rows(pairs: Sequence[Pair], filters: PairFilters) -> tuple[list[int], dict[str, int]]:
+    """Returns the indices of the pairs that pass the filters of text, and the number that each of these filters skips.
+
+    Of equal pairs, the first is kept.
+    """
+    rows, skipped = list(range(len(pairs))), {}
+    if filters.drop_identical:
+        rows = [row for row in rows if reject_text(pairs[row], filters) is None]
+        skipped[str(Rejection.IDENTICAL)] = len(pairs) - len(rows)
+    if filters.drop_duplicates:
+        firsts = sorted({pairs[row]: row for row in reversed(rows)}.values())
+        rows, skipped["duplicates"] = firsts, len(rows) - len(firsts)
+    return rows, skipped
 
 
 def reject_text(pair: Pair, filters: PairFilters) -> Rejection | None:

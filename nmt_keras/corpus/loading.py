@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from nmt_keras.config import CorpusConfig, require
+from nmt_keras.config import CorpusConfig, PairFilters, require
 from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.corpus.columns import Layout
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
+from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
@@ -16,6 +17,8 @@ from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, re
 from nmt_keras.io.lines import MAX_FILE_BYTES, read_lines
 
 MAX_ALIGNMENT_BYTES = 4096  # of the alignment of a pair, on average: about 700 links
+
+NO_FILTERS = PairFilters()
 
 LARGE_GROUP = 0.2
 """Share of a corpus from which on a group of the split is reported."""
@@ -31,6 +34,7 @@ def load_corpus(
     report: Callable[[str], None],
     *,
     with_alignments: bool = False,
+    filters: PairFilters = NO_FILTERS,
 ) -> SplitCorpus:
     """Reads a corpus and splits it into training, validation and test set.
 
@@ -40,6 +44,8 @@ def load_corpus(
         folder: Folder for downloads.
         report: Function that receives messages for the user.
         with_alignments: If ``True``, the file ``options.alignments`` is also read.
+        filters: Filters of text that validation and test sets pass if they are parts of the corpus. Those of files of
+            their own are kept, and reported. Training filters the training set.
 
     Raises:
         CorpusUnavailable: the download failed.
@@ -60,7 +66,7 @@ def load_corpus(
     # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
     is_table = len(options.corpus) < 2 or options.tables
     key_side: Side = "source" if (layout.source < layout.target) == is_table else "target"
-    corpus = _parts(options, read.pairs, config, key_side, report)
+    corpus = _parts(options, read.pairs, config, key_side, filters, report)
     if options.alignments is None or not with_alignments:
         return corpus
     lines = _alignments(options.alignments, read.report.lines)
@@ -113,12 +119,13 @@ def _parts(
     pairs: Sequence[Pair],
     config: CorpusConfig,
     key_side: Side,
+    filters: PairFilters,
     report: Callable[[str], None],
 ) -> SplitCorpus:
     """Returns the split of ``pairs``. If there are validation files, all ``pairs`` are training pairs."""
     _tell_repeated(pairs[: config.first], report)
     if not options.valid:
-        return _split(options.name, pairs, config, key_side, report)
+        return _split(options.name, pairs, config, key_side, filters, report)
     valid = load_pairs(options, options.valid, report)
     test = load_pairs(options, options.test, report) if options.test else []
     corpus = SplitCorpus(options.name, pairs[: config.first], valid, test, key_side)
@@ -128,6 +135,9 @@ def _parts(
                 f"{option}: {seen:,} of {len(held):,} pairs share a sentence with the training data, which inflates "
                 "their scores."
             )
+        for reason, count in kept_rows(held, filters)[1].items():
+            if count:
+                report(f"{option}: {count:,} of {len(held):,} pairs are kept, although the filters skip {reason}.")
     return corpus
 
 
@@ -144,7 +154,12 @@ def _tell_repeated(pairs: Sequence[Pair], report: Callable[[str], None]) -> None
 
 
 def _split(
-    name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Side, report: Callable[[str], None]
+    name: str,
+    pairs: Sequence[Pair],
+    config: CorpusConfig,
+    key_side: Side,
+    filters: PairFilters,
+    report: Callable[[str], None],
 ) -> SplitCorpus:
     taken = pairs[: config.first]
     if config.split == "hashed-groups":
@@ -162,6 +177,11 @@ def _split(
                 f"Warning: {size:,} of {len(taken):,} pairs are one group of the split, because they share sentences "
                 f"such as {sentence!r:.60}. All are in the {where}. Remove such pairs, or pass --valid and --test."
             )
+    for part in ("valid", "test"):
+        rows, skipped = kept_rows(parts[part], filters)
+        parts[part] = [parts[part][row] for row in rows]
+        for reason, count in skipped.items():
+            report(f"{count:,} pairs of the {SET_NAMES[part]} skipped: {reason}")
     for part, found in parts.items():
         if not found:
             raise ValueError(

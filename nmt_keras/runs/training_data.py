@@ -49,9 +49,10 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
 
 
 def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
-    if recipe.filters.drop_identical or recipe.filters.drop_duplicates:
-        rows, given = kept_rows(corpus.train, recipe.filters), corpus.alignments
-        report(f"{len(corpus.train) - len(rows):,} training pairs skipped: identical sides or duplicates")
+    (rows, skipped), given = kept_rows(corpus.train, recipe.filters), corpus.alignments
+    if skipped:
+        for reason, count in skipped.items():
+            report(f"{count:,} training pairs skipped: {reason}")
         corpus = corpus._replace(
             train=[corpus.train[row] for row in rows], alignments=given and [given[row] for row in rows]
         )

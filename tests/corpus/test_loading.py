@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tiny import write_pairs
 
-from nmt_keras.config import CorpusConfig
+from nmt_keras.config import CorpusConfig, PairFilters
 from nmt_keras.corpus import Pair, columns, part_sha256, split_corpus
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.loading import load_corpus, load_pairs
@@ -147,6 +147,22 @@ def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
     parts = (corpus.train, corpus.valid, corpus.test)
     assert sum(len(part) for part in parts) == 200
     assert {pair for part in parts for pair in part} == set(pairs[:200])
+
+
+def test_filters_apply_to_generated_sets_and_are_counted_for_sets_of_ones_own(tmp_path, pairs):
+    noisy = [*pairs, *pairs[:80], *(Pair(f"Nr {n}", f"Nr {n}") for n in range(90))]
+    write_pairs(tmp_path / "a.tsv", noisy)
+    filters, said = PairFilters(drop_identical=True, drop_duplicates=True), []
+    own = (str(tmp_path / "a.tsv"),)
+    corpus = load_corpus(CorpusOptions(own), CorpusConfig(), tmp_path, said.append, filters=filters)
+    held = [*corpus.valid, *corpus.test]
+    assert len(held) == len({*held}) > 0
+    assert all(pair.source != pair.target for pair in held)
+    assert sum("set skipped: identical sides" in each or "set skipped: duplicates" in each for each in said) == 4
+    said.clear()
+    kept = load_corpus(CorpusOptions(own, valid=own), CorpusConfig(), tmp_path, said.append, filters=filters)
+    assert list(kept.valid) == noisy
+    assert [each.split()[1] for each in said if each.startswith("--valid") and "filters" in each] == ["90", "80"]
 
 
 @pytest.mark.parametrize("split", ["hashed-groups", "shuffled-groups"])
