@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -58,7 +57,7 @@ _BUT_LAST, _LAST = slice(-1), slice(-1, None)
 
 
 def _any_of(*rows: str, parts: slice = slice(None)) -> str:
-    """Returns the pattern of the entries of rows in all languages, in both normal forms, grouped by their beginnings.
+    """Returns the pattern of the entries of rows in all languages, in both normal forms.
 
     Args:
         rows: Names of rows.
@@ -66,15 +65,12 @@ def _any_of(*rows: str, parts: slice = slice(None)) -> str:
     """
     written = {entry for language in _TABLE.values() for row in rows for entry in language.get(row, "").split()}
     chosen = {"._".join(entry.split("._")[parts]) for entry in written} - {""}
-    groups: dict[tuple[bool, str], set[str]] = defaultdict(set)
-    for entry in chain(chosen, (unicodedata.normalize("NFD", entry) for entry in chosen)):
-        rest = re.escape(entry[1:]).replace(r"\._", f"\\.[{_SPACE}]*").replace("_", f"[{_SPACE}]+")
-        groups[entry[0].isupper(), entry[0]].add(rest)
+    chosen |= {unicodedata.normalize("NFD", entry) for entry in chosen}
     patterns = (
-        f"{'' if exact else '(?i:'}{first}(?:{'|'.join(sorted(rests, reverse=True))}){'' if exact else ')'}"
-        for (exact, first), rests in sorted(groups.items())
+        re.escape(entry).replace(r"\._", f"\\.[{_SPACE}]*").replace("_", f"[{_SPACE}]+")
+        for entry in sorted(chosen, reverse=True)  # long entries before their beginnings
     )
-    return f"(?:{'|'.join(patterns)})"
+    return f"(?:{'|'.join(each if each[0].isupper() else f'(?i:{each})' for each in patterns)})"
 
 
 RULES: Sequence[tuple[str, str]] = (
