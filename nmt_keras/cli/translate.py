@@ -270,13 +270,12 @@ class Score(RunCommand):
         if self.worst is not None:
             rows = iter(heapq.nsmallest(self.worst, rows, key=lambda row: (row["fault"] is None, row["per_token"])))
         for row in rows:
-            per_token = f"{row['per_token']:.4f}"
             if self.json:
                 print(to_json(row))
             elif self.worst is None:
-                print(f"{row['log_prob']:.4f}\t{per_token}")
+                print(f"{row['log_prob']:.4f}\t{row['per_token']:.4f}")
             else:
-                print(row["number"], row["fault"] or per_token, row["source"], row["target"], sep="\t")
+                print(row["number"], row["fault"] or f"{row['per_token']:.4f}", row["source"], row["target"], sep="\t")
         for change, numbers in told.items():
             tell_lines(console.say, change, numbers, "the input")
 

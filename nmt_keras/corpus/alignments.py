@@ -16,6 +16,8 @@ import numpy as np
 from nmt_keras.io.lines import INVISIBLE
 
 LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")
+# what normalisation drops, and what can be all of a word
+_DROPPED = f"{INVISIBLE}|(?<!\\S)[\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f]+"
 SPACE = "▁"  # stands for a space in SentencePiece tokens
 
 Link = tuple[int, int]
@@ -75,8 +77,7 @@ def normalised_words(sentence: str, written: str) -> list[list[str]]:
         written: The sentence as written.
     """
     parts = iter(sentence.split())
-    dropped = f"{INVISIBLE}|(?<!\\S)[\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f]+"
-    return [list(islice(parts, len(re.sub(dropped, "", word).split()))) for word in split_words(written)]
+    return [list(islice(parts, len(re.sub(_DROPPED, "", word).split()))) for word in split_words(written)]
 
 
 def words_of_tokens(sentence: str, surfaces: Sequence[str], written: str) -> list[int]:

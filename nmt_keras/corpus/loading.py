@@ -13,7 +13,7 @@ from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
-from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, repetitions, shuffle_pairs, split_groups
+from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, repetitions, shuffle_pairs, split_pairs
 from nmt_keras.io.lines import MAX_FILE_BYTES, read_lines
 
 MAX_ALIGNMENT_BYTES = 4096  # of the alignment of a pair, on average: about 700 links
@@ -143,9 +143,8 @@ def _parts(
 
 def _tell_repeated(pairs: Sequence[Pair], report: Callable[[str], None]) -> None:
     """Warns of a sentence with unusually many different translations, such as a text that stands for a missing one."""
-    distinct = {*pairs}
     for at, (side, other) in enumerate((("source", "target"), ("target", "source"))):
-        for sentence, count in Counter(pair[at] for pair in distinct).most_common(1):
+        for sentence, count in Counter(pair[at] for pair in {*pairs}).most_common(1):
             if count >= MANY_TRANSLATIONS:
                 report(
                     f"Warning: {count:,} different {other} sentences have the {side} {sentence!r:.60}. If it "
@@ -164,7 +163,7 @@ def _split(
     taken = pairs[: config.first]
     if config.split == "hashed-groups":
         names = group_names(taken, key_side=key_side)
-        parts = split_groups(taken, names)
+        parts = split_pairs(taken, key_side=key_side, names=names)
     else:
         names = [getattr(pair, key_side) for pair in taken]
         parts = shuffle_pairs(taken, seed=config.seed, key_side=key_side)

@@ -57,7 +57,7 @@ class SplitCorpus(NamedTuple):
     alignments: Sequence[str] | None = None
 
 
-def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pair]]:
+def split_pairs(pairs: Sequence[Pair], *, key_side: Side, names: Sequence[str] | None = None) -> dict[Part, list[Pair]]:
     """Splits pairs into the sets "train", "valid" and "test", each in the order of the corpus.
 
     Args:
@@ -65,6 +65,7 @@ def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pai
         key_side: Side whose keys name the groups. Both directions of translation have the same sets if their key sides
             have the same language. The Spanish-English benchmark uses English: "target" for Spanish to English,
             "source" for English to Spanish.
+        names: The result of ``group_names``; ``None`` to compute it.
 
     Returns:
         All three sets. Sets of a small corpus may be empty.
@@ -72,13 +73,8 @@ def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pai
     Raises:
         ValueError: ``key_side`` is neither "source" nor "target".
     """
-    return split_groups(pairs, group_names(pairs, key_side=key_side))
-
-
-def split_groups(pairs: Sequence[Pair], names: Sequence[str]) -> dict[Part, list[Pair]]:
-    """Returns the sets of ``split_pairs``. ``names`` are the names of the pairs' groups."""
     parts: dict[Part, list[Pair]] = {"train": [], "valid": [], "test": []}
-    for pair, name in zip(pairs, names, strict=True):
+    for pair, name in zip(pairs, names or group_names(pairs, key_side=key_side), strict=True):
         number = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
         parts["test" if number < TEST_BELOW else "valid" if number < VALID_BELOW else "train"].append(pair)
     return parts

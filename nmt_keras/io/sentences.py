@@ -53,9 +53,6 @@ _BEFORE = f"(^|[{_SPACE}{_OPENING}\\-/]|(?:^|[^א-ת])[\"'])"  # a quotation mar
 _TABLE = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))
 
 
-_BUT_LAST, _LAST = slice(-1), slice(-1, None)
-
-
 def _any_of(*rows: str, parts: slice = slice(None)) -> str:
     """Returns the pattern of the entries of rows in all languages, in both normal forms.
 
@@ -77,8 +74,8 @@ RULES: Sequence[tuple[str, str]] = (
     (INVISIBLE, ""),
     (f"{_BEFORE}((?:(?:{_any_of('cldr', 'more')}|[{_NOT_SMALL}][\u0300-\u036f]*)\\.)+)", "\\1\\2\x04"),
     (
-        f"{_BEFORE}({_any_of('cldr', 'more', 'inner', parts=_BUT_LAST)}\\.)"
-        f"([{_SPACE}]*{_any_of('cldr', 'more', 'inner', parts=_LAST)}\\.)",
+        f"{_BEFORE}({_any_of('cldr', 'more', 'inner', parts=slice(-1))}\\.)"
+        f"([{_SPACE}]*{_any_of('cldr', 'more', 'inner', parts=slice(-1, None))}\\.)",
         "\\1\\2\x04\\3",
     ),
     (f"(^|[{_OPENING}]|[^0-9.\x04{_SPACE}][{_SPACE}])({_any_of('names')}\\.)", "\\1\\2\x04"),
