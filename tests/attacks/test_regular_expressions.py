@@ -46,19 +46,6 @@ TAILS = ("", " x", "!")
 """Texts after the repetitions, with which the whole pattern fails."""
 
 
-def table(name, line):
-    def read(text):
-        lines = "".join(line(text) + "\n" for _ in range(3)).encode()
-        return list(parse_table(io.BytesIO(lines), name, Columns()))
-
-    return read
-
-
-def varied(text):
-    augmentation = Augmentation(1.0, [Pair("a Ana b", "a Ana b")])
-    return [augmentation.draw(Pair(text, text), np.random.default_rng(seed)) for seed in range(4)]
-
-
 def failing(function):
     """Returns ``function``, which may refuse its argument."""
 
@@ -69,12 +56,25 @@ def failing(function):
     return call
 
 
+def table(name, line):
+    def read(text):
+        lines = "".join(line(text) + "\n" for _ in range(3)).encode()
+        list(parse_table(io.BytesIO(lines), name, Columns()))
+
+    return failing(read)
+
+
+def varied(text):
+    augmentation = Augmentation(1.0, [Pair("a Ana b", "a Ana b")])
+    return [augmentation.draw(Pair(text, text), np.random.default_rng(seed)) for seed in range(4)]
+
+
 FUNCTIONS = {
     "tsv": table("a.tsv", lambda text: f"{text}\tHola.\tHello."),
     "csv": table("a.csv", lambda text: f"{text},Hola.,Hello."),
     "json": table("a.jsonl", lambda text: json.dumps({"id": text, "es": "Hola.", "en": "Hello."})),
     "keys": table("a.jsonl", lambda text: json.dumps({text: "x", "es": "Hola.", "en": "Hello."})),
-    "columns": lambda text: Columns().find([[text] * 3] * 2, "a.tsv"),
+    "columns": failing(lambda text: Columns().find([[text] * 3] * 2, "a.tsv")),
     "lines": failing(lambda text: list(byte_blocks(io.BytesIO(text.encode()), "a.txt"))),
     "sentences": lambda text: (rejoin(split(text), [text] * len(text)), beginning(text, len(text) // 2)),
     "words": split_words,
