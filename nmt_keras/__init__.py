@@ -26,45 +26,94 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from nmt_keras.io.startup import native_messages_hidden, use_tensorflow_for_keras
+from nmt_keras.names import CLASSES, register_with_keras
 from nmt_keras.version import VERSION
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from nmt_keras import export, recipes
-    from nmt_keras.layers.attention import BahdanauAttention
-    from nmt_keras.models.builder import register_score
-    from nmt_keras.models.encoder import Encoder
-    from nmt_keras.models.recurrent_decoder import Decoder
-    from nmt_keras.models.seq2seq import Seq2Seq
+    from nmt_keras.layers.attention import BahdanauAttention, FixedContext, GlobalAttention, NoAttention
+    from nmt_keras.layers.bridges import CopyBridge, DenseBridge, ZeroBridge
+    from nmt_keras.layers.cells import GRUCell, LayerNormGRUCell, LSTMCell, ResetAfterGRUCell, TanhCell
+    from nmt_keras.layers.initializers import OpenForgetGate, OrthogonalGates
+    from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
+    from nmt_keras.layers.losses import MaskedCrossEntropy, MeanMetric
+    from nmt_keras.layers.output import AttentionalOutput, LinearOutput, MaxoutOutput, StateOutput
+    from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, LocationScore, ScoreFunction
+    from nmt_keras.layers.self_attention import MultiHead, SelfAttentionLayer
+    from nmt_keras.layers.stack import StackedCells
+    from nmt_keras.models.builder import register
+    from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
+    from nmt_keras.models.recurrent_decoder import ConditionalDecoder, Decoder, InputFeedingDecoder, LuongDecoder
+    from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
+    from nmt_keras.models.seq2seq import Seq2Seq, build_model
     from nmt_keras.text import fit_tokenizer
+    from nmt_keras.text.codec import Codec
     from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.translator import Translator
 
 __version__ = VERSION
 
+_MODULES = {
+    **CLASSES,
+    "Codec": "nmt_keras.text.codec",
+    "ModelTranslator": "nmt_keras.translation.model_translator",
+    "build_model": "nmt_keras.models.seq2seq",
+    "fit_tokenizer": "nmt_keras.text",
+    "register": "nmt_keras.models.builder",
+}
+
 __all__ = [
+    "AdditiveScore",
+    "AttentionalOutput",
     "BahdanauAttention",
+    "Codec",
+    "ConditionalDecoder",
+    "CopyBridge",
     "Decoder",
+    "DenseBridge",
+    "DotScore",
     "Encoder",
+    "FixedContext",
+    "GRUCell",
+    "GeneralScore",
+    "GlobalAttention",
+    "InputFeedingDecoder",
+    "LSTMCell",
+    "LayerNormGRUCell",
+    "LinearOutput",
+    "LocationScore",
+    "LuongDecoder",
+    "MaskedCrossEntropy",
+    "MaxoutOutput",
+    "MeanMetric",
     "ModelTranslator",
+    "MonotonicLocalAttention",
+    "MultiHead",
+    "NoAttention",
+    "OpenForgetGate",
+    "OrthogonalGates",
+    "PredictiveLocalAttention",
+    "ResetAfterGRUCell",
+    "ScoreFunction",
+    "SelfAttentionDecoder",
+    "SelfAttentionEncoder",
+    "SelfAttentionLayer",
     "Seq2Seq",
+    "StackedCells",
+    "StateOutput",
+    "TanhCell",
+    "ZeroBridge",
+    "build_model",
     "export",
     "fit_tokenizer",
     "load",
     "recipes",
-    "register_score",
+    "register",
 ]
 
-_MODULES = {
-    "BahdanauAttention": "nmt_keras.layers.attention",
-    "Decoder": "nmt_keras.models.recurrent_decoder",
-    "Encoder": "nmt_keras.models.encoder",
-    "ModelTranslator": "nmt_keras.translation.model_translator",
-    "Seq2Seq": "nmt_keras.models.seq2seq",
-    "fit_tokenizer": "nmt_keras.text",
-    "register_score": "nmt_keras.models.builder",
-}
+register_with_keras()
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_keras.config import TrainConfig
+from nmt_keras.config import RunOptions, TrainConfig
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
 from nmt_keras.training import Checkpoints, Interrupted, Trainer, Updater, checkpoints_in
@@ -75,11 +75,12 @@ class Run:
         self.losses = [*losses, *[losses[-1]] * 100]
         self.reports, self.shown, self.validated = [], [], []
 
-    def __call__(self, identity=None, **options):
+    def __call__(self, identity=None, stop_after=None, callbacks=(), **options):
         updater = Updater(self.model, self.settings)
         checkpoints = Checkpoints(self.folder / "checkpoints", updater, identity)
         log = self.folder / "log.jsonl"
-        Trainer(updater, self.batches, checkpoints, log, self.validate, self.report, self.show, **options).train()
+        trainer = Trainer(updater, self.batches, checkpoints, log, self.validate, self.report, self.show, callbacks)
+        self.progress = trainer.train(RunOptions(**options), stop_after)
         return self
 
     def until_stopped(self, **options):

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import venv
 from pathlib import Path
@@ -17,11 +18,13 @@ import pytest
 from bigram import random_batches
 from reverser import export_reverser
 from servers import CHROMIUM, NGINX, ROOT, Certificate, running_server
-from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
+from tiny import OWN_LAYERS, TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batches import Batches
 from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.io.modules import IMPORTED
+from nmt_keras.models.builder import REGISTERED, REGISTRIES
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
@@ -78,6 +81,36 @@ def _python_s_own_interrupt_handler():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def forget_modules():
+    """A function that forgets, as a new process would, which modules --import has imported and what they registered.
+
+    Called at the end of the test, too.
+    """
+    known = {part: dict(registry) for part, registry in REGISTRIES.items()}
+
+    def forget():
+        for part, registry in REGISTRIES.items():
+            registry.clear()
+            registry.update(known[part])
+            REGISTERED[part].clear()
+        for name in {"own_layers", *IMPORTED}:
+            sys.modules.pop(name, None)
+        IMPORTED.clear()
+
+    yield forget
+    forget()
+
+
+@pytest.fixture
+def own_layers(tmp_path, monkeypatch, forget_modules):
+    """The options of recipe and module for the cell and the score in ``OWN_LAYERS``, in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "own_layers.py").write_text(OWN_LAYERS)
+    return "--model.encoder.cell own --model.attention.kind own --model.decoder.cell own"
 
 
 @pytest.fixture

@@ -641,8 +641,8 @@ def cell_of(cell):
 
 
 def recurrent_encoder_of(encoder) -> RecurrentEncoder:
-    forward = [cell_of(cell) for cell in encoder.forward_cells] or [None] * encoder.depth
-    backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.depth
+    forward = [cell_of(cell) for cell in encoder.forward_cells] or [None] * encoder.num_layers
+    backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.num_layers
     return RecurrentEncoder(
         embedding=np.asarray(encoder.embedding.embeddings, np.float64),
         layers=[Layer(*pair) for pair in zip(forward, backward, strict=True)],

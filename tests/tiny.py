@@ -52,6 +52,31 @@ TINY_RECIPE = Recipe(
 )
 
 
+OWN_LAYERS = """
+import keras
+import tensorflow as tf
+
+import nmt_keras
+
+
+@keras.saving.register_keras_serializable("own")
+class OwnCell(nmt_keras.TanhCell):
+    def advance(self, projected, state, dropout_mask=None):
+        return tf.nn.relu(super().advance(projected, state, dropout_mask))
+
+
+@keras.saving.register_keras_serializable("own")
+class OwnScore(nmt_keras.GeneralScore):
+    def scores(self, query, keys):
+        return 2.0 * super().scores(query, keys)
+
+
+nmt_keras.register("cell", "own", OwnCell)
+nmt_keras.register("score", "own", lambda config, **common: OwnScore(**common))
+"""
+"""A module of a user: layers that the recipe's value "own" selects."""
+
+
 def randomise(part: keras.layers.Layer, seed: int) -> None:
     """Assigns normal numbers to all variables, including biases: a bias of 0 would hide that it is not used."""
     random = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 
 SECTIONS = {
-    "Model": "config languages text layers models recipes",
+    "Model": "config languages text layers models names recipes",
     "Translation": "search translation",
     "Training": "corpus training runs io",
     "Evaluation": "evaluation plotting markdown",

@@ -33,7 +33,7 @@ import tyro
 
 import nmt_keras
 from nmt_keras.cli.cache import use_compilation_cache
-from nmt_keras.cli.command import SETTINGS, Command, shortened
+from nmt_keras.cli.command import SETTINGS, Command, named_modules, shortened
 from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.corpora import Prepare, Select
@@ -46,6 +46,7 @@ from nmt_keras.cli.translate import Align, Score, Translate
 from nmt_keras.config import require_choice
 from nmt_keras.io.files import described
 from nmt_keras.io.lines import message, print_utf8
+from nmt_keras.io.modules import import_modules
 from nmt_keras.io.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
@@ -80,6 +81,8 @@ def any_command() -> Any:
 def parse(arguments: Sequence[str]) -> Command:
     """Parses a command line. If it names a run or a recipe, the defaults of the options come from there.
 
+    Imports the modules of --import first, because runs and recipes may name the layers that they register.
+
     Raises:
         SystemExit: --help was printed.
         ValueError: there is no such command, recipe or option, or an option's value is invalid.
@@ -90,6 +93,7 @@ def parse(arguments: Sequence[str]) -> Command:
     short = not {"-h", "--help"}.isdisjoint(options)
     if kind is Serve:
         return Serve.read(program, options)
+    import_modules(named_modules(options))
     if kind is not None and not HELP.isdisjoint(options):
         join_help(kind)
     with one_line_errors(program):
@@ -154,18 +158,20 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         if arguments == ["--version"]:
             print(f"nmt {nmt_keras.__version__}")
             return
-        command = parse(arguments)
-        code = 1
+        kind, early = COMMANDS.get(arguments[0] if arguments else ""), bool(named_modules(arguments))
+        command = None if early else parse(arguments)
         console = Console()
         # child processes of a comparison could not empty the cache after an error
-        if trains and of_process and not isinstance(command, Compare):
+        if trains and of_process and kind is not Compare:
             cache = use_compilation_cache(console.say)
         with warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
-            if command.computes:
+            if kind is not None and (kind.computes or early):  # the modules of --import import TensorFlow
                 require_platform(sys.platform, platform.machine(), console.say)
-                import_tensorflow(command.threads)
+                import_tensorflow(kind.threads)
+            command = command or parse(arguments)
+            code = 1
             command(console)
     except BrokenPipeError:
         raise

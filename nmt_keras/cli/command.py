@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -30,7 +31,7 @@ SIDE_BY_SIDE = max(1, len(available_cores()) // BATCHES_AT_ONCE)
 """Threads per operation for commands that run batches in parallel. With more, batches would wait for each other."""
 
 RARE = (
-    *("debug", "settings", "options", "filters", "source", "target"),
+    *("debug", "imports", "settings", "options", "filters", "source", "target"),
     *(f"SearchConfig.{each.name}" for each in fields(SearchConfig) if each.name != "beam_size"),
     *("width", "max_malformed", "accept_other_version", "alignments", "prepared", "tables", "bleu_tokenizer"),
     *("deterministic", "previous", "tensorboard", "profile"),
@@ -71,6 +72,9 @@ class Command(ABC):
     """Show the help of all options."""
     debug: Flag = False
     """Show the traceback of an error."""
+    imports: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="import", metavar="MODULE")] = ()
+    """Python module that registers layers of your own with nmt_keras.register. Can be repeated. A run that was trained
+    with it needs it in each command. The module can run any code."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
@@ -151,6 +155,13 @@ def require_sentences(sentences: Sequence[str]) -> None:
         is_file = each.endswith(TEXT_SUFFIXES) and not re.search(r"\s", each)  # also one that does not exist
         is_file |= bool(Path(each).suffix) and os.path.isfile(each)
         require(not is_file, "SENTENCE", "a sentence", each, f"To read a file, run nmt translate RUN < {each}.")
+
+
+def named_modules(arguments: Sequence[str]) -> list[str]:
+    """Returns the values of --import. Words after ``--`` are sentences."""
+    options = takewhile(lambda each: each != "--", arguments)
+    words = [word for each in options for word in (each.split("=", 1) if each.startswith("--import=") else [each])]
+    return [value for option, value in pairwise(words) if option == "--import"]
 
 
 def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:

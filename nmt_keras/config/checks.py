@@ -49,10 +49,8 @@ REMOVED: dict[str, dict[str, object]] = {
     "TrainConfig": {"plateau_factor": 0.5, "segmentation_alpha": None, "segmentations": 16, "weight_decay": 0.01},
     "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
     "Progress": {"reductions": 0},
-    "Encoder": {"merge": "concatenate", "residual": False},
-    "RecurrentDecoder": {"residual": False},
 }
-"""Removed fields of records and Keras models, by class. The value is the former default, which files still hold."""
+"""Removed fields of records, by class. The value is the former default, which files still hold."""
 
 
 def without_removed(kind: type, fields: dict[str, Any], where: str = "") -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Literal, Self, get_args
 from nmt_keras.config.checks import (
     nearest_multiple,
     require,
-    require_choice,
     require_choices,
     require_each,
     require_positive,
@@ -14,10 +13,21 @@ from nmt_keras.config.checks import (
 
 AttentionKind = Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"]
 
-REGISTERED_SCORES: set[str] = set()
-"""Names of the score functions that ``register_score`` added."""
-
 CellName = Literal["tanh", "gru", "gru-reset-after", "gru-layer-norm", "lstm"]
+
+DecoderOrder = Literal["attend-then-update", "conditional", "update-then-attend", "self-attention"]
+
+OutputName = Literal["maxout", "linear", "state", "attentional"]
+
+REGISTERED: dict[str, set[str]] = {"score": set(), "cell": set(), "output": set(), "decoder": set()}
+"""Names that ``nmt_keras.register`` added, by the part of the model."""
+
+
+def _require_registered(field: str, choices: object, part: str, value: str) -> None:
+    """Raises ValueError unless ``value`` is one of the ``choices``, a Literal, or a registered name."""
+    known = (*get_args(choices), *sorted(REGISTERED[part]))
+    hint = "A layer of your own is registered by its module: add --import MODULE, or import it in Python."
+    require(value in known, field, f"one of {', '.join(known)}", value, hint)
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class EncoderConfig:
 
     kind: Literal["recurrent", "self-attention"] = "recurrent"
     """Type of the encoder's layers: "recurrent" or "self-attention"."""
-    cell: CellName = "gru"
+    cell: CellName | str = "gru"
     """Recurrent cell. "tanh": plain RNN. "gru": GRU with the reset gate before the recurrent matrix product (Cho et al.
     2014). "gru-reset-after": GRU with the reset gate after the product, as in cuDNN. "gru-layer-norm": that GRU with
     layer normalisation of its products (Ba et al. 2016). "lstm": LSTM."""
@@ -45,6 +55,7 @@ class EncoderConfig:
     """Number of attention heads per layer. Self-attention encoders only."""
 
     def __post_init__(self) -> None:
+        _require_registered("EncoderConfig.cell", CellName, "cell", self.cell)
         require_choices(self)
         require_positive(self, "units", "layers", "heads")
         if self.kind == "self-attention":
@@ -75,7 +86,7 @@ class AttentionConfig:
 
     kind: AttentionKind | str = "additive"
     """Score function, or a kind without scores: "fixed" (the context is always the encoder's last states), "mean"
-    (it is always the mean of the annotations) or "none" (no context). ``nmt_keras.register_score`` adds others."""
+    (it is always the mean of the annotations) or "none" (no context). ``nmt_keras.register`` adds others."""
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
     around a predicted position."""
@@ -90,7 +101,7 @@ class AttentionConfig:
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 
     def __post_init__(self) -> None:
-        require_choice("AttentionConfig.kind", (*get_args(AttentionKind), *REGISTERED_SCORES), self.kind)
+        _require_registered("AttentionConfig.kind", AttentionKind, "score", self.kind)
         require_choices(self)
         require_positive(self, "units", "window", "max_source_positions")
         require(
@@ -111,13 +122,13 @@ class AttentionConfig:
 class DecoderConfig:
     """Decoder, which generates target tokens."""
 
-    order: Literal["attend-then-update", "conditional", "update-then-attend", "self-attention"] = "attend-then-update"
+    order: DecoderOrder | str = "attend-then-update"
     """Structure of a decoder step. "attend-then-update": the context is computed before the new state (Bahdanau et al.
     2014). "conditional": a first cell reads the previous word, the context is computed from its state, and a second
     cell reads the context (conditional GRU of Sennrich et al. 2017). "update-then-attend": the context is computed
     after the new state (Luong et al. 2015). "self-attention": no recurrent state; all layers attend to the earlier
     target positions and to the source."""
-    cell: CellName = "gru"
+    cell: CellName | str = "gru"
     """Recurrent cell. The choices are those of the encoder."""
     units: int = 512
     """State size of each decoder layer."""
@@ -136,7 +147,7 @@ class DecoderConfig:
     shares_recurrence: bool = False
     """If True, encoder and decoder share one recurrent matrix. Both must have a single tanh layer of the same size, and
     the encoder must be unidirectional."""
-    output: Literal["maxout", "linear", "state", "attentional"] = "maxout"
+    output: OutputName | str = "maxout"
     """Input of the softmax layer. "maxout": maxout units over state, context and previous word. "linear": concatenation
     of these three. "state": the state alone. "attentional": the attentional vector tanh(W_c [c ; h])."""
     output_state: Literal["previous", "current"] = "previous"
@@ -152,6 +163,9 @@ class DecoderConfig:
     """Maximum number of target tokens, including END. Self-attention decoders only."""
 
     def __post_init__(self) -> None:
+        _require_registered("DecoderConfig.order", DecoderOrder, "decoder", self.order)
+        _require_registered("DecoderConfig.cell", CellName, "cell", self.cell)
+        _require_registered("DecoderConfig.output", OutputName, "output", self.output)
         require_choices(self)
         require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
         require(
@@ -166,9 +180,9 @@ class DecoderConfig:
             "conditional": ("maxout", "linear", "state"),
             "update-then-attend": ("attentional", "state", "linear"),
             "self-attention": ("state",),
-        }[self.order]
+        }.get(self.order, get_args(OutputName))
         require(
-            self.output in allowed,
+            self.output in (*allowed, *REGISTERED["output"]),
             "DecoderConfig.output",
             f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
             self.output,

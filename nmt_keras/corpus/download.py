@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
-import threading
 import zipfile
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from nmt_keras.io.files import make_folder, replacing
 from nmt_keras.io.lines import open_text, read_within
+from nmt_keras.io.threads import abandonable
 
 if TYPE_CHECKING:
-    import httpx
+    pass
 
 SPANISH_ENGLISH_URL = "https://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip"
 # of spa-eng/spa.txt as of 2018-05-13; the bytes of the zip may change
@@ -93,7 +92,8 @@ def _download(url: str, answer_within: float) -> bytes:
         # half the time for each address of a host, so that IPv4 is still tried if IPv6 fails
         timeout = httpx.Timeout(10.0, connect=answer_within / 2)
         client = httpx.Client(timeout=timeout, follow_redirects=True, headers={"Accept-Encoding": "identity"})
-        answer = _ask(client, url)
+        # the system's name lookup has no timeout
+        answer = abandonable(lambda: client.send(client.build_request("GET", url), stream=True))
         try:
             response = answer.result(answer_within)
             content = read_within(response.raise_for_status().iter_raw(), MOST_BYTES)
@@ -106,17 +106,3 @@ def _download(url: str, answer_within: float) -> bytes:
     except (httpx.HTTPError, httpx.InvalidURL, ImportError, ValueError) as error:  # the last two: an unusable proxy
         raise CorpusUnavailable(url, error) from error
     return content
-
-
-def _ask(client: httpx.Client, url: str) -> Future[httpx.Response]:
-    """Sends the request from a thread that can be abandoned, because the system's name lookup has no timeout."""
-    answer: Future[httpx.Response] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(client.send(client.build_request("GET", url), stream=True))
-        except BaseException as error:  # raised again in the waiting thread, by answer.result
-            answer.set_exception(error)
-
-    threading.Thread(target=ask, daemon=True).start()
-    return answer

@@ -7,5 +7,7 @@ This is the only package of nmt_keras that ``serve`` imports. It imports no Tens
     sentences   splits text into sentences and the gaps between them
     errors      errors with three parts: what is wrong, what was received, what to do
     usage       command lines: help texts, and errors in one line
+    threads     calls that can be abandoned
+    modules     modules of the user, which register layers
     startup     settings that TensorFlow reads when it starts, and its messages
 """

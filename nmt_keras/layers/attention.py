@@ -6,14 +6,23 @@ loop over target positions, ``alignment`` puts the attention weights of a window
 """
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import require_choice
-from nmt_keras.layers.base import BaseLayer, Nest, Shape, serialize
-from nmt_keras.layers.memory import Encoding, Memory, equal_weights, last_states, mean_annotation
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
+from nmt_keras.layers.context import Context
+from nmt_keras.layers.memory import (
+    Encoding,
+    Memory,
+    as_encoding,
+    equal_weights,
+    last_states,
+    mean_annotation,
+    shape_of_encoding,
+)
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
@@ -35,11 +44,11 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.nn.softmax(logits), scores.dtype)
 
 
-class Attention(BaseLayer):
-    """Interface of attention layers.
+class Attention(Part):
+    """Interface of attention layers, which are also layers of any Keras model.
 
-    ``values`` and ``keys`` are called once per sentence. ``attend`` and ``context`` are called at every step or, by
-    decoders that do not feed attention back, once for all steps. ``alignment`` is called after the last step.
+    ``keys`` is called once per sentence. ``attend`` and ``context`` are called at every step or, by decoders that do
+    not feed attention back, once for all steps. ``alignment`` is called after the last step.
     """
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
@@ -50,6 +59,30 @@ class Attention(BaseLayer):
             values_shape: Shape of the annotations, [B, S, D].
         """
 
+    def call(
+        self, query: tf.Tensor, values: tf.Tensor | Encoding, values_mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes contexts and attention weights.
+
+        Args:
+            query: [B, Q, U] float, decoder states at the target positions 0 to Q - 1; or [B, U], one per sentence,
+                at position 0.
+            values: [B, S, D] float, annotations; or the result of an encoder, with its mask and states.
+            values_mask: [B, S] bool, True at tokens. By default the mask that Keras has attached to ``values``, or
+                all positions.
+
+        Returns:
+            Contexts [B, Q, D] and attention weights [B, Q, S]; without the axis Q if ``query`` has none.
+        """
+        query, encoding = self.cast(query), as_encoding(values, values_mask)
+        queries = query if query.shape.rank == 3 else query[:, tf.newaxis]
+        memory = Memory(*encoding, self.keys(encoding))
+        positions = tf.zeros_like(queries[..., 0], tf.int32) + tf.range(tf.shape(queries)[1])
+        weights = self.attend(queries, positions, memory)
+        context, alignment = self.context(weights, memory), self.alignment(weights, memory)
+        context = queries[..., :0] if context is None else self.cast(context)
+        return (context, alignment) if query.shape.rank == 3 else (context[:, 0], alignment[:, 0])
+
     def context_size(self, encoding_shape: Encoding) -> int:
         """Returns the width of the contexts; 0 if there are none.
 
@@ -57,13 +90,6 @@ class Attention(BaseLayer):
             encoding_shape: ``Encoding`` of shapes.
         """
         return encoding_shape.values[-1]
-
-    def values(self, encoding: Encoding) -> tf.Tensor:
-        """Returns the vectors v_j. A context is their weighted sum.
-
-        By default, the vectors are the annotations h_j, [B, S, D].
-        """
-        return encoding.values
 
     def keys(self, encoding: Encoding) -> Nest:
         """Returns tensors for ``attend`` that do not depend on the query: a nest of [B, ...]; None by default."""
@@ -78,14 +104,17 @@ class Attention(BaseLayer):
             memory: Memory of the source sentences.
         """
 
-    def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
-        """Returns SUM_j alpha_ij v_j, [B, Q, P].
+    def context(self, weights: AttentionWeights, memory: Memory) -> Context | None:
+        """Returns c_i = SUM_j alpha_ij h_j, [B, Q, D], for the result of ``attend``; None without contexts."""
+        return Context(self, weights, memory)
 
-        Args:
-            weights: Result of ``attend``.
-            values: [B, S, P] float, of any width P. The vectors v_j from ``values``, or a matrix times each v_j.
-        """
-        return tf.matmul(weights.alpha, values)
+    def vectors(self, memory: Memory) -> tf.Tensor:
+        """Returns the vectors whose weighted sum is a context: by default the annotations h_j, [B, S, D]."""
+        return memory.values
+
+    def weighted_sum(self, weights: AttentionWeights, vectors: tf.Tensor) -> tf.Tensor:
+        """Returns SUM_j alpha_ij v_j, [B, Q, P], for vectors [B, S, P]."""
+        return tf.matmul(tf.cast(weights.alpha, vectors.dtype), vectors)
 
     def alignment(self, weights: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the alignment [B, Q, S]: attention weights at their source positions, 0 elsewhere."""
@@ -100,21 +129,22 @@ class GlobalAttention(Attention):
         c_i      = SUM_j alpha_ij h_j
 
     Args:
-        score: Function that computes e_ij.
+        score: Layer that computes e_ij.
+
+    Example:
+        >>> context, alpha = GlobalAttention(DotScore())(tf.ones([1, 2, 8]), tf.ones([1, 5, 8]))
+        >>> context.shape, alpha.shape
+        (TensorShape([1, 2, 8]), TensorShape([1, 2, 5]))
     """
 
-    def __init__(self, score: ScoreFunction, **kwargs: object) -> None:
+    def __init__(self, score: ScoreFunction, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.score = score
 
-    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+    def build(self, query_shape: Shape, values_shape: Shape | Encoding) -> None:
         """Builds the score function."""
         if not self.score.built:
-            self.score.build(query_shape, values_shape)
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "score": serialize(self.score)}
+            self.score.build(query_shape, shape_of_encoding(values_shape).values)
 
     def keys(self, encoding: Encoding) -> tf.Tensor:
         """Returns the score function's keys."""
@@ -123,35 +153,7 @@ class GlobalAttention(Attention):
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns alpha_i."""
         alpha = masked_softmax(self.score.scores(query, memory.keys), memory.mask[:, tf.newaxis])
-        return AttentionWeights(alpha, tf.zeros_like(position))
-
-    def call(
-        self, query: tf.Tensor, values: tf.Tensor, values_mask: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes contexts and attention weights.
-
-        Args:
-            query: [B, Q, U] float, decoder states at the target positions 0 to Q - 1; or [B, U], one per sentence,
-                at position 0.
-            values: [B, S, D] float.
-            values_mask: [B, S] bool, True at tokens. By default the mask that Keras has attached to ``values``, or
-                all positions.
-
-        Returns:
-            Contexts [B, Q, D] and attention weights [B, Q, S]; without the axis Q if ``query`` has none.
-        """
-        if query.shape.rank == 2:
-            context, alpha = self.call(query[:, tf.newaxis], values, values_mask)
-            return context[:, 0], alpha[:, 0]
-        mask = tf.ones(tf.shape(values)[:2], tf.bool) if values_mask is None else tf.cast(values_mask, tf.bool)
-        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        memory = Memory(values, mask, lengths, (), self.score.keys(values))
-        positions = tf.zeros_like(query[..., 0], tf.int32) + tf.range(tf.shape(query)[1])
-        weights = self.attend(query, positions, memory)
-        return self.context(weights, values), self.alignment(weights, memory)
-
-    def compute_mask(self, *_: object, **__: object) -> None:
-        """Returns None: contexts have no mask."""
+        return AttentionWeights(self.cast(alpha), tf.zeros_like(position))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -164,24 +166,41 @@ class BahdanauAttention(GlobalAttention):
 
     Args:
         units: A, number of hidden units of the alignment model (n' in the paper).
-        initializer: Scheme of the initial weights; see ``layers.initializers``.
+        kernel_initializer, vector_initializer: See :class:`AdditiveScore`.
+
+    Example:
+        >>> annotations = keras.layers.Embedding(100, 12, mask_zero=True)(tf.constant([[5, 6, 0]]))
+        >>> context, alpha = BahdanauAttention(16)(tf.ones([1, 2, 8]), annotations)
+        >>> context.shape, float(alpha[0, 0, 2])
+        (TensorShape([1, 2, 12]), 0.0)
     """
 
-    def __init__(self, units: int, *, initializer: str = "glorot", **kwargs: object) -> None:
-        score = AdditiveScore(units, initializer=initializer, dtype=kwargs.get("dtype"), name="score")
-        super().__init__(score, initializer=initializer, **kwargs)
+    def __init__(
+        self,
+        units: int,
+        *,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        vector_initializer: InitializerLike | None = None,
+        **kwargs: Any,
+    ) -> None:
+        initializers = {"kernel_initializer": kernel_initializer, "vector_initializer": vector_initializer}
+        score = AdditiveScore(units, **initializers, dtype=kwargs.get("dtype"), name="score")
+        super().__init__(score, **kwargs)
         self.units = units
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        return {**Attention.get_config(self), "units": self.units, "initializer": self.initializer}
+        self.kernel_initializer, self.vector_initializer = score.kernel_initializer, score.vector_initializer
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class NoAttention(Attention):
     """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
 
-    The alignment has equal weights at all tokens, because no token is chosen.
+    The alignment has equal weights at all tokens, because no token is chosen. As a layer of a Keras model, it returns
+    contexts of width 0.
+
+    Example:
+        >>> context, alpha = NoAttention()(tf.ones([1, 2, 8]), tf.ones([1, 5, 12]))
+        >>> context.shape, alpha.shape
+        (TensorShape([1, 2, 0]), TensorShape([1, 2, 5]))
     """
 
     def context_size(self, encoding_shape: Encoding) -> int:
@@ -190,11 +209,12 @@ class NoAttention(Attention):
 
     def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns equal weights at all tokens."""
-        weights = equal_weights(memory, query.dtype)
-        return AttentionWeights(tf.ones_like(query[..., :1]) * weights, tf.zeros_like(position))
+        weights = equal_weights(memory, self.compute_dtype)
+        return AttentionWeights(tf.ones_like(self.cast(query)[..., :1]) * weights, tf.zeros_like(position))
 
-    def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> tf.Tensor | None:
+    def context(self, weights: AttentionWeights, memory: Memory) -> Context | None:
         """Returns None."""
+        return None
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -208,9 +228,13 @@ class FixedContext(NoAttention):
     Args:
         source: Directions of the encoder's last state ("forward", "backward" or "both"), or "mean" for the mean of
             the annotations.
+
+    Example:
+        >>> FixedContext("mean")(tf.ones([1, 2, 8]), tf.ones([1, 5, 12]))[0].shape
+        TensorShape([1, 2, 12])
     """
 
-    def __init__(self, source: str, **kwargs: object) -> None:
+    def __init__(self, source: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_choice("source", ("forward", "backward", "both", "mean"), source)
         self.source = source
@@ -221,12 +245,20 @@ class FixedContext(NoAttention):
             return encoding_shape.values[-1]
         return sum(shape[-1] for shape in last_states(encoding_shape.states, self.source))
 
-    def values(self, encoding: Encoding) -> tf.Tensor:
-        """Returns c as the only vector, [B, 1, D]."""
+    def keys(self, encoding: Encoding) -> tf.Tensor:
+        """Returns c, [B, 1, D]."""
         if self.source == "mean":
-            return mean_annotation(encoding)[:, tf.newaxis]
-        return tf.concat(last_states(encoding.states, self.source), axis=-1)[:, tf.newaxis]
+            return self.cast(mean_annotation(encoding))[:, tf.newaxis]
+        return tf.concat(self.cast(last_states(encoding.states, self.source)), axis=-1)[:, tf.newaxis]
 
-    def context(self, weights: AttentionWeights, values: tf.Tensor | None) -> tf.Tensor | None:
-        """Returns ``values`` [B, 1, P] for each query."""
-        return tf.ones_like(weights.alpha[..., :1]) * values
+    def context(self, weights: AttentionWeights, memory: Memory) -> Context | None:
+        """Returns c for each query."""
+        return Attention.context(self, weights, memory)
+
+    def vectors(self, memory: Memory) -> tf.Tensor:
+        """Returns c, [B, 1, D]."""
+        return memory.keys
+
+    def weighted_sum(self, weights: AttentionWeights, vectors: tf.Tensor) -> tf.Tensor:
+        """Returns ``vectors`` [B, 1, P] for each query."""
+        return tf.ones_like(weights.alpha[..., :1], vectors.dtype) * vectors

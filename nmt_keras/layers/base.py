@@ -1,13 +1,18 @@
-"""The base class of our layers."""
+"""The base class of our layers and models: initial weights, precision, configurations."""
 
+import inspect
 from abc import ABC
-from typing import Any, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import without_removed
-from nmt_keras.layers.initializers import initializer_of
+from nmt_keras.io.startup import use_tensorflow_for_keras
+from nmt_keras.layers.context import Context
+from nmt_keras.layers.internals import layers_of
+from nmt_keras.layers.matmul import matmul
+
+use_tensorflow_for_keras()
 
 Shape: TypeAlias = tuple[Any, ...]
 """Sizes of a tensor's axes: int, or None where a size is not known."""
@@ -15,73 +20,156 @@ Shape: TypeAlias = tuple[Any, ...]
 Nest: TypeAlias = Any
 """Nest of tensors, as in ``tf.nest``: a tensor, None, or a tuple of nests."""
 
+InitializerLike: TypeAlias = str | keras.initializers.Initializer
+"""An initializer or its name, as in Keras."""
 
-class BaseLayer(keras.layers.Layer, ABC):
-    """A layer whose variables are not cast when they are read.
 
-    Inside a loop, Keras would cast a variable at every position. ``layers.matmul`` casts each matrix once.
+class Part(keras.layers.Layer, ABC):
+    """Base of our layers and models.
 
-    Args:
-        initializer: Scheme of the initial weights; see ``layers.initializers``. The default is "glorot".
+    Each part multiplies in the compute dtype of its own dtype policy, and converts its inputs to it. Its variables are
+    not cast where they are read: inside a loop, Keras would cast a variable at every position. ``layers.matmul`` casts
+    each matrix once.
     """
 
-    def __init__(self, **kwargs: object) -> None:
-        initializer = str(kwargs.pop("initializer", "glorot"))
-        super().__init__(autocast=False, **kwargs)
+    _frozen: tuple[str, ...] = ()
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.supports_masking = True
-        self.initializer = initializer
 
-    def add_weight(
+    def add_weight(self, shape: Shape, initializer: InitializerLike, **kwargs: Any) -> keras.Variable:
+        """Creates a weight. Every weight draws its own numbers, also if several share an initializer without a seed."""
+        found = keras.initializers.get(initializer)
+        fresh = found.clone() if isinstance(found, keras.initializers.Initializer) else found
+        return super().add_weight(shape, fresh, autocast=False, **kwargs)
+
+    def compute_mask(self, inputs: Nest, previous_mask: Nest = None) -> Nest:
+        """Returns None: outputs have no mask of their own."""
+
+    def compute_output_shape(self, *args: Nest, **kwargs: Nest) -> Nest:
+        """Returns the shapes of the results of ``call``. The arguments are its shapes; keywords end in ``_shape``."""
+        copy, names = type(self).from_config(self.get_config()), inspect.signature(self.call).parameters
+        shapes = {**{f"{name}_shape": shape for name, shape in zip(names, args, strict=False)}, **kwargs}
+        read = inspect.signature(self.build).parameters
+        copy.build(**{name: shape for name, shape in shapes.items() if name in read})
+        inputs = {name.removesuffix("_shape"): _symbolic(shape, self.compute_dtype) for name, shape in shapes.items()}
+        results = keras.Operation.compute_output_spec(copy, **inputs)
+        return keras.tree.map_structure(lambda x: None if x is None else x.shape, results)
+
+    def compute_output_spec(self, *args: Nest, **kwargs: Nest) -> Nest:
+        """Computes the results of ``call`` for symbolic tensors."""
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def cast(self, x: Nest) -> Nest:
+        """Returns a variable or a nest of tensors in this part's compute dtype."""
+        return tf.nest.map_structure(lambda each: tf.cast(each, self.compute_dtype), x)
+
+    def matmul(
         self,
-        shape: Shape,
-        initializer: str | keras.initializers.Initializer,
+        x: tf.Tensor | Context,
+        kernel: keras.Variable,
+        bias: keras.Variable | None = None,
         *,
-        role: str = "kernel",
-        **kwargs: object,
-    ) -> keras.Variable:
-        """Creates a weight.
+        transpose: bool = False,
+    ) -> tf.Tensor:
+        """Returns x W + b in this part's compute dtype; see ``layers.matmul``."""
+        if isinstance(x, Context) and (product := x.times(kernel)) is not None:
+            return product
+        return matmul(self.cast(x), kernel, bias, transpose=transpose)
 
-        Args:
-            shape: Sizes of the weight.
-            initializer: Initializer in the scheme "glorot".
-            role: Role of the weight in the other schemes; see ``layers.initializers``.
-            kwargs: As in Keras.
-        """
-        return super().add_weight(shape, initializer_of(self.initializer, role, initializer), **kwargs)
+    def quantize(self, mode: str, *_: object, **__: object) -> NoReturn:
+        """Refuses: Keras would convert some of the matrices, and leave others."""
+        raise NotImplementedError(
+            f"mode: expected no quantisation of {type(self).__name__}, received {mode}. Export the model with "
+            "ExportConfig.half_precision, or build it with the dtype mixed_bfloat16."
+        )
+
+    def get_config(self) -> dict[str, object]:
+        """Returns the constructor's arguments, and the names of inner layers that are frozen."""
+        config = {**super().get_config(), **{name: _serialize(getattr(self, name)) for name in arguments(type(self))}}
+        frozen = [layer.name for layer in _own_layers(self) if not layer.trainable]
+        return {**config, "frozen": frozen} if frozen and self.trainable else config
 
     @classmethod
-    def from_config(cls, config: dict[str, object]) -> Self:
-        """Creates a layer from the result of ``get_config``."""
-        return super().from_config(deserialize(cls, config))
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a part from the result of ``get_config``."""
+        arguments = {name: value for name, value in config.items() if name != "frozen"}
+        make = keras.saving.deserialize_keras_object
+        part = cls(**{name: value if name == "dtype" else make(value) for name, value in arguments.items()})
+        part._frozen = tuple(config.get("frozen", ()))
+        part.freeze()
+        return part
 
-    def cast(self, x: tf.Tensor | keras.Variable) -> tf.Tensor:
-        """Returns a variable or tensor in this layer's compute dtype."""
-        return tf.cast(x, self.compute_dtype)
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Builds a loaded part."""
+        super().build_from_config(config)
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Freezes what was frozen when the configuration was made."""
+        for layer in [self, *_own_layers(self)]:
+            if not layer.trainable or layer.name in self._frozen:
+                for inner in layers_of(layer):
+                    inner.trainable = False
 
 
-def layer_norm(units: int, name: str, dtype: keras.DTypePolicy) -> keras.layers.LayerNormalization:
-    """Returns a built layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``."""
-    layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, name=name)
+class Masked(keras.layers.Layer):
+    """Attaches a mask to a tensor, which Keras's layers, losses and metrics read."""
+
+    def __init__(self) -> None:
+        super().__init__(autocast=False, name="masked")
+
+    def call(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns ``x``."""
+        return x
+
+    def compute_mask(self, inputs: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor | None:
+        """Returns the mask."""
+        return previous_mask
+
+
+def _symbolic(shape: Nest, dtype: str) -> Nest:
+    """Returns tensors of the given shapes, without values."""
+    if hasattr(shape, "_fields"):
+        return type(shape)(*(_symbolic(part, dtype) for part in shape))
+    if shape and all(size is None or isinstance(size, int) for size in shape):
+        return keras.KerasTensor(shape, dtype)
+    return None if shape is None else type(shape)(_symbolic(part, dtype) for part in shape)
+
+
+def arguments(kind: type) -> list[str]:
+    """Returns the names of the constructor's own arguments, which are also names of attributes."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+
+
+def _own_layers(part: Part) -> list[keras.layers.Layer]:
+    """Returns the layers that the part has made, at any depth: those of its arguments keep their own configurations."""
+    given = tf.nest.flatten([getattr(part, name) for name in arguments(type(part))])
+    others = [layer for each in given if isinstance(each, keras.layers.Layer) for layer in layers_of(each)]
+    return [layer for layer in layers_of(part) if layer is not part and not any(layer is each for each in others)]
+
+
+def _serialize(value: object) -> object:
+    """Returns the configuration of an argument. Another layer that is an argument is built by the part."""
+    config = keras.saving.serialize_keras_object(value)
+    for each in config if isinstance(config, list) else [config]:
+        if isinstance(each, dict):
+            each.pop("build_config", None)
+    return config
+
+
+def layer_norm(units: int, name: str, part: Part) -> keras.layers.LayerNormalization:
+    """Returns a layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``, for a part."""
+    dtype, trainable = part.dtype_policy, part.trainable
+    layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, trainable=trainable, name=name)
     layer.build((None, None, units))
     return layer
 
 
 def token_embedding(
-    vocabulary_size: int, size: int, initializer: str, dtype: keras.DTypePolicy
+    vocabulary_size: int, size: int, initializer: InitializerLike, dtype: keras.DTypePolicy
 ) -> keras.layers.Embedding:
-    """Returns the embedding of the tokens of one side, [V, E], with initial weights of the scheme ``initializer``."""
-    weights = initializer_of(initializer, "kernel", "uniform")
-    return keras.layers.Embedding(vocabulary_size, size, weights, dtype=dtype.name, name="embedding")
-
-
-def serialize(layer: keras.layers.Layer) -> dict[str, object]:
-    """Returns the configuration of a layer that is an argument of another layer, which will build it."""
-    config = keras.saving.serialize_keras_object(layer)
-    config.pop("build_config", None)
-    return config
-
-
-def deserialize(kind: type, config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of the constructor of ``kind`` from the result of ``get_config``."""
-    build, config = keras.saving.deserialize_keras_object, without_removed(kind, config, f"{kind.__name__}.")
-    return {name: value if name == "dtype" else build(value) for name, value in config.items()}
+    """Returns the embedding of the tokens of one side, [V, E]."""
+    return keras.layers.Embedding(vocabulary_size, size, initializer, dtype=dtype, name="embedding")

@@ -1,40 +1,69 @@
 """Bridges: compute the decoder's initial state from the encoder's states."""
 
 from abc import abstractmethod
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import require, require_choice
-from nmt_keras.layers.base import BaseLayer
+from nmt_keras.layers.base import InitializerLike, Part, Shape
 from nmt_keras.layers.cells import CellState
-from nmt_keras.layers.initializers import initializer_of
-from nmt_keras.layers.memory import Encoding, LayerStates, Memory, last_states, mean_annotation
-from nmt_keras.layers.stack import StackedCells
+from nmt_keras.layers.memory import (
+    Encoding,
+    LayerStates,
+    Memory,
+    as_encoding,
+    last_states,
+    mean_annotation,
+    shape_of_encoding,
+)
 
 
-class Bridge(BaseLayer):
+class Bridge(Part):
     """Computes the initial states of a decoder's cells."""
 
-    def build(self, encoding_shape: Encoding) -> None:
+    def build(self, encoding_shape: Encoding | Shape) -> None:
         """Creates the weights.
 
         Args:
             encoding_shape: ``Encoding`` of shapes.
         """
 
+    def call(self, encoding: Encoding | tf.Tensor, encoding_mask: tf.Tensor | None = None) -> tuple[CellState, ...]:
+        """Returns the initial state of each cell, nests of [B, U]; or the part of it that is not 0.
+
+        Args:
+            encoding: Result of an encoder; or annotations [B, S, D].
+            encoding_mask: [B, S] bool, True at the annotations that exist; None for all, or if ``encoding`` has a mask.
+        """
+        return self.states(as_encoding(encoding, encoding_mask))
+
     @abstractmethod
-    def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
-        """Returns the initial state of each cell of ``stack``: nests of [B, 1, U]."""
+    def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
+        """See ``call``."""
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class ZeroBridge(Bridge):
-    """Zero initial state: s_0 = 0."""
+    """Zero initial state: s_0 = 0.
 
-    def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
+    Args:
+        units: U, width of each cell's state.
+        num_layers: Number of cells.
+
+    Example:
+        >>> ZeroBridge(8)(tf.ones([2, 5, 12]))[0].shape
+        TensorShape([2, 8])
+    """
+
+    def __init__(self, units: int, num_layers: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units, self.num_layers = units, num_layers
+
+    def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
         """Returns zeros."""
-        return stack.zero_state(tf.shape(memory.lengths)[0])
+        return (tf.zeros([tf.shape(encoding.lengths)[0], self.units], self.compute_dtype),) * self.num_layers
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -42,18 +71,22 @@ class CopyBridge(Bridge):
     """Copies the encoder's last states to s_0 (Sutskever et al. 2014; Luong et al. 2015; cs224d, lecture 9).
 
     The state of encoder layer n becomes the initial state of decoder cell n.
+
+    Example:
+        >>> encoder = Encoder(100, 16, 8, direction="forward")
+        >>> CopyBridge()(encoder(tf.constant([[5, 6, 3]])))[0].shape
+        TensorShape([1, 8])
     """
 
-    def build(self, encoding_shape: Encoding) -> None:
+    def build(self, encoding_shape: Encoding | Shape) -> None:
         """Creates no weights. Raises ValueError if the encoder does not have one direction."""
-        layers = encoding_shape.states
+        layers = shape_of_encoding(encoding_shape).states
         one_way = bool(layers) and all((layer.forward is None) != (layer.backward is None) for layer in layers)
         require(one_way, "encoder", "one that reads in one direction", layers, "Use DenseBridge.")
 
-    def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
+    def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
         """Returns the states of the encoder's only direction."""
-        layers = (layer.backward if layer.forward is None else layer.forward for layer in memory.states)
-        return tuple(tf.nest.map_structure(lambda s: s[:, tf.newaxis], state) for state in layers)
+        return tuple(layer.backward if layer.forward is None else layer.forward for layer in encoding.states)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -68,39 +101,51 @@ class DenseBridge(Bridge):
 
     Args:
         units: U, width of each cell's state.
-        layers: Number of cells.
+        num_layers: Number of cells.
         source: Source of x: "backward", "forward", "both" or "mean". None for the first of "backward", "forward" and
             "mean" that the encoder has.
+        kernel_initializer, bias_initializer: Initializers of W_s and b_s.
+
+    Example:
+        >>> DenseBridge(8)(tf.ones([2, 5, 12]))[0].shape
+        TensorShape([2, 8])
     """
 
-    def __init__(self, units: int, *, layers: int = 1, source: str | None = None, **kwargs: object) -> None:
+    def __init__(
+        self,
+        units: int,
+        num_layers: int = 1,
+        source: str | None = None,
+        *,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if source is not None:
             require_choice("source", ("backward", "forward", "both", "mean"), source)
-        self.units, self.depth, self.source = units, layers, source
+        self.units, self.num_layers, self.source = units, num_layers, source
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.dense = keras.layers.Dense(
-            layers * units,
+            num_layers * units,
             activation="tanh",
-            kernel_initializer=initializer_of(self.initializer, "kernel", "glorot_uniform"),
-            bias_initializer=initializer_of(self.initializer, "bias", "zeros"),
+            kernel_initializer=self.kernel_initializer,
+            bias_initializer=self.bias_initializer,
             dtype=self.dtype_policy,
             name="dense",
         )
 
-    def build(self, encoding_shape: Encoding) -> None:
+    def build(self, encoding_shape: Encoding | Shape) -> None:
         """Builds the dense layer."""
+        shape = shape_of_encoding(encoding_shape)
         if self.source is None:
-            top = encoding_shape.states[-1] if encoding_shape.states else LayerStates(None, None)
+            top = shape.states[-1] if shape.states else LayerStates(None, None)
             self.source = "backward" if top.backward else "forward" if top.forward else "mean"
-        is_mean = self.source == "mean"
-        shapes = [encoding_shape.values] if is_mean else last_states(encoding_shape.states, self.source)
-        self.dense.build((None, sum(shape[-1] for shape in shapes)))
+        shapes = [shape.values] if self.source == "mean" else last_states(shape.states, self.source)
+        self.dense.build((None, sum(each[-1] for each in shapes)))
 
-    def states(self, stack: StackedCells, memory: Memory) -> tuple[CellState, ...]:
+    def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
         """Returns tanh(W_s · x + b_s), split among the cells."""
-        if self.source == "mean":
-            x = mean_annotation(memory)
-        else:
-            x = tf.concat(last_states(memory.states, self.source), axis=-1)
-        outputs = tf.split(self.dense(x)[:, tf.newaxis], self.depth, axis=-1)
-        return tuple(cell.state_of(output) for cell, output in zip(stack.cells, outputs, strict=True))
+        x = [mean_annotation(encoding)] if self.source == "mean" else last_states(encoding.states, self.source)
+        return tuple(tf.split(self.dense(tf.concat(self.cast(x), axis=-1)), self.num_layers, axis=-1))

@@ -5,16 +5,18 @@ all positions. ``advance`` depends on it, and is the only part in the loop.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
+from keras.initializers import Initializer, Zeros
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
+from nmt_keras.layers.base import InitializerLike, Part, Shape, layer_norm
+from nmt_keras.layers.context import Context
 from nmt_keras.layers.dropout import apply_dropout
-from nmt_keras.layers.matmul import matmul
+from nmt_keras.layers.initializers import OpenForgetGate
 
 
 class LSTMState(NamedTuple):
@@ -28,21 +30,31 @@ CellState: TypeAlias = tf.Tensor | LSTMState
 """State of a cell: s_t [..., U], or two tensors of that shape."""
 
 
-class Cell(BaseLayer):
+class Cell(Part):
     """A recurrent cell. Computes s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
 
     ``project`` computes W x_t + b, for all positions at once; ``project_context`` computes C c_t; ``advance`` computes
     the rest, which needs s_{t-1}. A state is a nest of [B, Q, U]; ``output`` is the part that other layers read.
 
+    ``call``, ``state_size`` and ``get_initial_state`` are those of Keras's cells, so ``keras.layers.RNN`` can run a
+    cell without context.
+
     Args:
         units: U, the state's size.
+        kernel_initializer: Initializer of W and C.
+        recurrent_initializer: Initializer of U.
+        bias_initializer: Initializer of b; None for 0, but 1 for the forget gate of an LSTM (Jozefowicz et al. 2015).
+
+    Example:
+        >>> keras.layers.RNN(GRUCell(8), return_sequences=True)(tf.ones([2, 5, 3])).shape
+        TensorShape([2, 5, 8])
     """
 
     projections: ClassVar[int]
     """Number of vectors of size U that are computed from the inputs: the gates and the proposal."""
 
-    initial_bias: ClassVar[str | Callable[..., tf.Tensor]] = "zeros"
-    """Initializer of b."""
+    initial_bias: ClassVar[type[Initializer]] = Zeros
+    """Default initializer of b."""
 
     kernel: keras.Variable | None = None
     """W, [I, projections · U]; None for a cell without input."""
@@ -50,52 +62,86 @@ class Cell(BaseLayer):
     recurrent: keras.Variable | None = None
     """U, [U, projections · U] unless the subclass states another shape. ``build`` keeps a matrix that is set."""
 
-    def __init__(self, units: int, **kwargs: object) -> None:
+    def __init__(
+        self,
+        units: int,
+        *,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        recurrent_initializer: InitializerLike = "orthogonal",
+        bias_initializer: InitializerLike | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require(units >= 1, "units", "at least 1", units)
         self.units = units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer or self.initial_bias())
 
-    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+    def build(self, inputs_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Creates the weights.
 
         Args:
-            x_shape: Shape of the inputs, [..., I]; None for a cell without input.
+            inputs_shape: Shape of the inputs, [..., I]; None for a cell without input.
             context_shape: Shape of the contexts; None for a cell without context.
         """
-        columns = self.projections * self.units
-        if x_shape is not None:
-            self.kernel = self.add_weight((x_shape[-1], columns), "glorot_uniform", name="kernel")
+        columns, initial = self.projections * self.units, self.kernel_initializer
+        if inputs_shape is not None:
+            self.kernel = self.add_weight((inputs_shape[-1], columns), initial, name="kernel")
         if context_shape is not None:
-            self.context_kernel = self.add_weight((context_shape[-1], columns), "glorot_uniform", name="context_kernel")
-        self.bias = self.add_weight((columns,), self.initial_bias, role="bias", name="bias")
+            self.context_kernel = self.add_weight((context_shape[-1], columns), initial, name="context_kernel")
+        self.bias = self.add_weight((columns,), self.bias_initializer, name="bias")
         self.build_recurrent(columns)
 
     def build_recurrent(self, columns: int) -> None:
         """Creates the weights of the products with the state. ``columns`` is projections · U."""
         if self.recurrent is None:
-            self.recurrent = self.add_weight((self.units, columns), "orthogonal", role="recurrent", name="recurrent")
+            self.recurrent = self.add_weight((self.units, columns), self.recurrent_initializer, name="recurrent")
 
-    def call(self, x: tf.Tensor, state: CellState, context: tf.Tensor | None = None) -> CellState:
-        """Returns s_t.
+    def call(
+        self, inputs: tf.Tensor, states: Sequence[tf.Tensor], context: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Computes a step, as Keras's cells.
 
         Args:
-            x: [B, Q, I] float, x_t.
-            state: s_{t-1}, a nest of [B, Q, U].
-            context: [B, Q, context size] float, c_t; None for a cell without context.
+            inputs: [..., I] float, x_t.
+            states: [..., U] float: the one or two tensors of s_{t-1}.
+            context: [..., D] float, c_t; None for a cell without context.
+
+        Returns:
+            The output [..., U], and the tensors of s_t.
         """
-        projected = self.project(x)
-        return self.advance(projected if context is None else projected + self.project_context(context), state)
+        projected = self.project(inputs)
+        if context is not None:
+            projected += self.project_context(context)
+        state = self.advance(projected, self.state_of(*tf.nest.flatten(states)))
+        return self.output_of(state), tf.nest.flatten(state)
+
+    @property
+    def state_size(self) -> int | list[int]:
+        """Widths of the tensors of a state."""
+        sizes = [self.units] * len(tf.nest.flatten(self.zero_state(1)))
+        return sizes if len(sizes) > 1 else self.units
+
+    @property
+    def output_size(self) -> int:
+        """U."""
+        return self.units
+
+    def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
+        """Returns the tensors of the zero state, [B, U]."""
+        return [tensor[:, 0] for tensor in tf.nest.flatten(self.zero_state(batch_size))]
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
         """Returns W x + b: [..., I] -> [..., projections · U]."""
         if self.kernel is None:
             shape = tf.concat([tf.shape(x)[:-1], [self.projections * self.units]], 0)
             return tf.broadcast_to(self.cast(self.bias), shape)
-        return matmul(x, self.kernel, self.bias)
+        return self.matmul(x, self.kernel, self.bias)
 
-    def project_context(self, context: tf.Tensor) -> tf.Tensor:
-        """Returns C c_t: [..., context size] -> [..., projections · U]."""
-        return matmul(context, self.context_kernel)
+    def project_context(self, context: tf.Tensor | Context) -> tf.Tensor:
+        """Returns C c_t: [..., D] -> [..., projections · U]."""
+        return self.matmul(context, self.context_kernel)
 
     @abstractmethod
     def advance(self, projected: tf.Tensor, state: CellState, dropout_mask: tf.Tensor | None = None) -> CellState:
@@ -114,9 +160,9 @@ class Cell(BaseLayer):
 
     def state_of(self, output: tf.Tensor) -> CellState:
         """Returns the state whose output is ``output`` [..., U] and whose other parts are 0."""
-        return output
+        return self.cast(output)
 
-    def output(self, state: CellState) -> tf.Tensor:
+    def output_of(self, state: CellState) -> tf.Tensor:
         """Returns the part of a state that other layers read: [..., U]."""
         return state
 
@@ -128,13 +174,18 @@ class TanhCell(Cell):
         s_t = tanh(W x_t + U s_{t-1} + C c_t + b)
 
     Set ``recurrent`` to the U of another cell before ``build`` to share it.
+
+    Example:
+        >>> output, states = TanhCell(8)(tf.ones([2, 3]), [tf.zeros([2, 8])])
+        >>> output.shape, len(states)
+        (TensorShape([2, 8]), 1)
     """
 
     projections = 1
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
-        return tf.tanh(projected + matmul(apply_dropout(state, dropout_mask), self.recurrent))
+        return tf.tanh(projected + self.matmul(apply_dropout(state, dropout_mask), self.recurrent))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -150,6 +201,11 @@ class GRUCell(Cell):
     as in Keras. The sign of z differs: in Bahdanau et al. z = 1 takes the proposal, in Cho et al. and in Keras it keeps
     the old state. So ``keras.layers.GRUCell(reset_after=False)``, fed [x_t ; c_t], equals this cell if W_z, U_z, C_z
     and b_z change sign.
+
+    Example:
+        >>> output, states = GRUCell(8)(tf.ones([2, 3]), [tf.zeros([2, 8])])
+        >>> output.shape, len(states)
+        (TensorShape([2, 8]), 1)
     """
 
     projections = 3  # z, r, proposal
@@ -157,17 +213,17 @@ class GRUCell(Cell):
     def build_recurrent(self, columns: int) -> None:
         """Creates U_z and U_r as one matrix [U, 2U], and U."""
         shape = (self.units, 2 * self.units)
-        self.gates_recurrent = self.add_weight(shape, "orthogonal", role="recurrent", name="gates_recurrent")
+        self.gates_recurrent = self.add_weight(shape, self.recurrent_initializer, name="gates_recurrent")
         super().build_recurrent(self.units)
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
         previous = apply_dropout(state, dropout_mask)
-        gates = matmul(previous, self.gates_recurrent)
+        gates = self.matmul(previous, self.gates_recurrent)
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
-        proposal = tf.tanh(proposal + matmul(reset * previous, self.recurrent))
+        proposal = tf.tanh(proposal + self.matmul(reset * previous, self.recurrent))
         return state + update * (proposal - state)
 
 
@@ -183,6 +239,11 @@ class ResetAfterGRUCell(Cell):
     (cs224d, lecture 9, which has no biases; b' is cuDNN's.) A step needs one product with the state; Cho's unit needs
     two. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal. z = 1 keeps the old state, as in the
     lecture and in Keras: this is ``keras.layers.GRUCell(reset_after=True)``.
+
+    Example:
+        >>> output, states = ResetAfterGRUCell(8)(tf.ones([2, 3]), [tf.zeros([2, 8])])
+        >>> output.shape, len(states)
+        (TensorShape([2, 8]), 1)
     """
 
     projections = 3  # z, r, proposal
@@ -190,12 +251,12 @@ class ResetAfterGRUCell(Cell):
     def build_recurrent(self, columns: int) -> None:
         """Creates U_z, U_r and U as one matrix, and their biases."""
         super().build_recurrent(columns)
-        self.recurrent_bias = self.add_weight((columns,), "zeros", role="bias", name="recurrent_bias")
+        self.recurrent_bias = self.add_weight((columns,), self.bias_initializer, name="recurrent_bias")
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        recurrent = matmul(apply_dropout(state, dropout_mask), self.recurrent, self.recurrent_bias)
+        recurrent = self.matmul(apply_dropout(state, dropout_mask), self.recurrent, self.recurrent_bias)
         recurrent_update, recurrent_reset, recurrent_proposal = tf.split(recurrent, 3, axis=-1)
         update, reset = tf.sigmoid(update + recurrent_update), tf.sigmoid(reset + recurrent_reset)
         proposal = tf.tanh(proposal + reset * recurrent_proposal)
@@ -214,6 +275,11 @@ class LayerNormGRUCell(Cell):
     LN is ``keras.layers.LayerNormalization``, with another scale and shift in each place. The sums of z and r are
     normalised as one vector of size 2U. The paper's input has no separate context, and its products have no b. As in
     Bahdanau et al., z = 1 takes the proposal. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal.
+
+    Example:
+        >>> output, states = LayerNormGRUCell(8)(tf.ones([2, 3]), [tf.zeros([2, 8])])
+        >>> output.shape, len(states)
+        (TensorShape([2, 8]), 1)
     """
 
     projections = 3  # z, r, proposal
@@ -221,16 +287,16 @@ class LayerNormGRUCell(Cell):
     def build_recurrent(self, columns: int) -> None:
         """Creates U_z, U_r and U as one matrix, and the normalisations."""
         super().build_recurrent(columns)
-        self.gates_norm = layer_norm(2 * self.units, "gates_norm", self.dtype_policy)
-        self.proposal_norm = layer_norm(self.units, "proposal_norm", self.dtype_policy)
-        self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm", self.dtype_policy)
-        self.recurrent_proposal_norm = layer_norm(self.units, "recurrent_proposal_norm", self.dtype_policy)
+        self.gates_norm = layer_norm(2 * self.units, "gates_norm", self)
+        self.proposal_norm = layer_norm(self.units, "proposal_norm", self)
+        self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm", self)
+        self.recurrent_proposal_norm = layer_norm(self.units, "recurrent_proposal_norm", self)
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
         sizes = [2 * self.units, self.units]
         gates, proposal = tf.split(projected, sizes, axis=-1)
-        recurrent = matmul(apply_dropout(state, dropout_mask), self.recurrent)
+        recurrent = self.matmul(apply_dropout(state, dropout_mask), self.recurrent)
         recurrent_gates, recurrent_proposal = tf.split(recurrent, sizes, axis=-1)
         recurrent_gates = self.recurrent_gates_norm(recurrent_gates)
         recurrent_proposal = self.recurrent_proposal_norm(recurrent_proposal)
@@ -247,30 +313,36 @@ class LSTMCell(Cell):
         c_t = f_t * c_{t-1} + i_t * tanh(W_c x_t + U_c h_{t-1} + b_c)
         h_t = o_t * tanh(c_t)
 
-    A context adds C c_t to each sum. The gates are ordered i, f, proposal, o. The forget gate's bias begins at 1
-    (Jozefowicz et al. 2015). Without a context, this is ``keras.layers.LSTMCell``.
+    A context adds C c_t to each sum. The gates are ordered i, f, proposal, o. Without a context, this is
+    ``keras.layers.LSTMCell``.
+
+    Example:
+        >>> output, states = LSTMCell(8)(tf.ones([2, 3]), [tf.zeros([2, 8]), tf.zeros([2, 8])])
+        >>> output.shape, len(states)
+        (TensorShape([2, 8]), 2)
     """
 
     projections = 4  # i, f, proposal, o
-    initial_bias = staticmethod(lambda shape, dtype=None: tf.repeat(tf.constant([0, 1, 0, 0], dtype), shape[0] // 4))
+    initial_bias = OpenForgetGate
 
     def advance(self, projected: tf.Tensor, state: LSTMState, dropout_mask: tf.Tensor | None = None) -> LSTMState:
         """Returns h_t and c_t."""
-        sums = projected + matmul(apply_dropout(state.hidden, dropout_mask), self.recurrent)
+        sums = projected + self.matmul(apply_dropout(state.hidden, dropout_mask), self.recurrent)
         input_gate, forget_gate, proposal, output_gate = tf.split(sums, 4, axis=-1)
         cell = tf.sigmoid(forget_gate) * state.cell + tf.sigmoid(input_gate) * tf.tanh(proposal)
         return LSTMState(tf.sigmoid(output_gate) * tf.tanh(cell), cell)
 
-    def state_of(self, output: tf.Tensor) -> LSTMState:
-        """Returns the state with h = ``output`` and c = 0."""
-        return LSTMState(output, tf.zeros_like(output))
+    def state_of(self, output: tf.Tensor, cell: tf.Tensor | None = None) -> LSTMState:
+        """Returns the state with h = ``output`` and c = ``cell``, or 0."""
+        output = self.cast(output)
+        return LSTMState(output, tf.zeros_like(output) if cell is None else self.cast(cell))
 
-    def output(self, state: LSTMState) -> tf.Tensor:
+    def output_of(self, state: LSTMState) -> tf.Tensor:
         """Returns h_t."""
         return state.hidden
 
 
-CELLS: dict[str, type[Cell]] = {
+CELLS: dict[str, Callable[..., Cell]] = {
     "tanh": TanhCell,
     "gru": GRUCell,
     "gru-reset-after": ResetAfterGRUCell,

@@ -58,7 +58,7 @@ def draw_dropout_mask(
 
 def apply_dropout(x: tf.Tensor, dropout_mask: tf.Tensor | None) -> tf.Tensor:
     """Returns x · dropout_mask; ``x`` if the mask is None."""
-    return x if dropout_mask is None else x * dropout_mask
+    return x if dropout_mask is None else x * tf.cast(dropout_mask, x.dtype)
 
 
 def dropout(x: tf.Tensor, rate: float, randomness: Randomness | None, name: str) -> tf.Tensor:

@@ -8,17 +8,20 @@
 Layer normalisations, which neither paper has, begin with scale 1 and shift 0.
 """
 
-from collections.abc import Callable
-
 import keras
 import tensorflow as tf
 from keras.initializers import Initializer, Orthogonal, RandomNormal, RandomUniform, Zeros
 
-from nmt_keras.config import require_choice
 
-
+@keras.saving.register_keras_serializable("nmt_keras")
 class OrthogonalGates(Initializer):
-    """Random orthogonal matrices side by side, one per gate: [U, gates · U]."""
+    """Random orthogonal matrices side by side, one per gate: [U, gates · U].
+
+    Example:
+        >>> matrix = OrthogonalGates()((2, 6))
+        >>> np.allclose(matrix[:, :2] @ tf.transpose(matrix[:, :2]), np.eye(2), atol=1e-5)
+        True
+    """
 
     def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> tf.Tensor:
         """Draws the matrices."""
@@ -26,28 +29,35 @@ class OrthogonalGates(Initializer):
         return tf.concat([Orthogonal()((units, units), dtype) for _ in range(columns // units)], axis=1)
 
 
-SCHEMES: dict[str, dict[str, Callable[[], Initializer]]] = {
+@keras.saving.register_keras_serializable("nmt_keras")
+class OpenForgetGate(Initializer):
+    """Biases of an LSTM: 1 for the forget gate, the second of the four, else 0 (Jozefowicz et al. 2015).
+
+    Example:
+        >>> OpenForgetGate()((4,), "float32").numpy()
+        array([0., 1., 0., 0.], dtype=float32)
+    """
+
+    def __call__(self, shape: tuple[int], dtype: str | None = None) -> tf.Tensor:
+        """Returns the biases."""
+        return tf.repeat(tf.constant([0.0, 1.0, 0.0, 0.0], dtype), shape[0] // 4)
+
+
+_UNIFORM = RandomUniform(minval=-0.1, maxval=0.1)
+_NORMAL = RandomNormal(stddev=0.01)
+
+SCHEMES: dict[str, dict[str, Initializer]] = {
     "glorot": {},
     "bahdanau": {
-        "kernel": lambda: RandomNormal(stddev=0.01),
-        "recurrent": OrthogonalGates,
-        "bias": Zeros,
-        "alignment": lambda: RandomNormal(stddev=0.001),
-        "score_vector": Zeros,
+        "kernel": _NORMAL,
+        "embeddings": _NORMAL,
+        "recurrent": OrthogonalGates(),
+        "bias": Zeros(),
+        "alignment": RandomNormal(stddev=0.001),
+        "score_vector": Zeros(),
     },
-    "uniform": dict.fromkeys(
-        ("kernel", "recurrent", "bias", "alignment", "score_vector"), lambda: RandomUniform(minval=-0.1, maxval=0.1)
-    ),
+    "uniform": dict.fromkeys(("kernel", "embeddings", "recurrent", "bias", "alignment", "score_vector"), _UNIFORM),
 }
 """Initializers of each scheme by the role of a weight: "kernel" for matrices of inputs, "recurrent" for those of
-states, "bias", "alignment" for W_a and U_a, "score_vector" for v_a and v_p."""
-
-
-def initializer_of(scheme: str, role: str, default: str | Initializer) -> Initializer:
-    """Returns a new initializer for a weight; ``default`` if the scheme does not define the role.
-
-    ``keras.utils.set_random_seed`` determines the draws.
-    """
-    require_choice("initializer", tuple(SCHEMES), scheme)
-    found = SCHEMES[scheme].get(role)
-    return keras.initializers.get(default) if found is None else found()
+states, "bias", "alignment" for W_a and U_a, "score_vector" for v_a and v_p. A role that a scheme lacks has the layer's
+default."""

@@ -32,7 +32,6 @@ def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
 
 
-def masked(predictions: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns ``predictions`` with the mask that Keras's losses and metrics read, as if a layer had computed it."""
-    predictions._keras_mask = mask
-    return predictions
+def layers_of(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Returns a layer and all layers inside it."""
+    return layer._flatten_layers()

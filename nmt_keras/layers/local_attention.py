@@ -1,14 +1,14 @@
 """Local attention: a window of source positions (Luong, Pham, Manning 2015, section 3.2)."""
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import require
+from nmt_keras.config import require, require_choice
 from nmt_keras.layers.attention import AttentionWeights, GlobalAttention, masked_softmax
-from nmt_keras.layers.base import Shape
+from nmt_keras.layers.base import InitializerLike, Shape
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.scores import LocationScore, ScoreFunction
@@ -26,15 +26,11 @@ class LocalAttention(GlobalAttention):
         window: D, at least 1.
     """
 
-    def __init__(self, score: ScoreFunction, window: int, **kwargs: object) -> None:
+    def __init__(self, score: ScoreFunction, window: int, **kwargs: Any) -> None:
         require(not isinstance(score, LocationScore), "score", "a score that reads the annotations", score)
         require(window >= 1, "window", "at least 1", window)
         super().__init__(score, **kwargs)
         self.window = window
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "window": self.window}
 
     @abstractmethod
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
@@ -59,12 +55,12 @@ class LocalAttention(GlobalAttention):
         inside = (positions >= 0) & (positions < lengths) & (distance <= self.window)
         keys = self._window(memory.keys, first)
         alpha = masked_softmax(self.score.scores(query, keys), inside)
-        return AttentionWeights(self.weight_by_distance(alpha, distance), first[..., 0])
+        return AttentionWeights(self.weight_by_distance(self.cast(alpha), distance), first[..., 0])
 
-    def context(self, weights: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
+    def weighted_sum(self, weights: AttentionWeights, vectors: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the window."""
-        window = self._window(values, weights.first[..., tf.newaxis])
-        return tf.matmul(weights.alpha[:, :, tf.newaxis], window)[:, :, 0]
+        window = self._window(vectors, weights.first[..., tf.newaxis])
+        return tf.matmul(tf.cast(weights.alpha, vectors.dtype)[:, :, tf.newaxis], window)[:, :, 0]
 
     def _window(self, per_position: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the windows of ``per_position`` that begin at ``first``.
@@ -94,7 +90,13 @@ class LocalAttention(GlobalAttention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class MonotonicLocalAttention(LocalAttention):
-    """local-m: p_t = min(t, S - 1), which assumes a monotonic alignment. S counts the sentence's own tokens."""
+    """local-m: p_t = min(t, S - 1), which assumes a monotonic alignment. S counts the sentence's own tokens.
+
+    Example:
+        >>> context, alpha = MonotonicLocalAttention(DotScore(), window=2)(tf.ones([1, 3, 8]), tf.ones([1, 9, 8]))
+        >>> context.shape, alpha.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 3, 9]))
+    """
 
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns min(t, S - 1)."""
@@ -122,6 +124,14 @@ class PredictiveLocalAttention(LocalAttention):
         score, window: See :class:`LocalAttention`.
         units: Number of rows of W_p.
         position_logit: "sum" or "mean".
+        kernel_initializer: Initializer of W_p.
+        vector_initializer: Initializer of v_p; None for a normal distribution.
+
+    Example:
+        >>> attention = PredictiveLocalAttention(DotScore(), window=2, units=16)
+        >>> context, alpha = attention(tf.ones([1, 3, 8]), tf.ones([1, 9, 8]))
+        >>> context.shape, alpha.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 3, 9]))
     """
 
     def __init__(
@@ -131,28 +141,29 @@ class PredictiveLocalAttention(LocalAttention):
         *,
         units: int,
         position_logit: Literal["mean", "sum"] = "mean",
-        **kwargs: object,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        vector_initializer: InitializerLike | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(score, window, **kwargs)
+        require_choice("position_logit", ("mean", "sum"), position_logit)
         self.units, self.position_logit = units, position_logit
         self.position_divisor = units if position_logit == "mean" else 1
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.vector_initializer = keras.initializers.get(
+            vector_initializer or keras.initializers.RandomNormal(stddev=self.position_divisor / units)
+        )
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates W_p and v_p, and builds the score function."""
         super().build(query_shape, values_shape)
         shape = (query_shape[-1], self.units)
-        self.position_kernel = self.add_weight(shape, "glorot_uniform", name="position_kernel")
-        initial = keras.initializers.RandomNormal(stddev=self.position_divisor / self.units)
-        self.position_vector = self.add_weight((self.units,), initial, role="score_vector", name="position_vector")
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        names = ("units", "position_logit", "initializer")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        self.position_kernel = self.add_weight(shape, self.kernel_initializer, name="position_kernel")
+        self.position_vector = self.add_weight((self.units,), self.vector_initializer, name="position_vector")
 
     def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""
-        hidden = tf.tanh(matmul(query, self.position_kernel))
+        hidden = tf.tanh(self.matmul(query, self.position_kernel))
         logit = matmul(hidden, self.cast(self.position_vector)[:, tf.newaxis])[..., 0] / self.position_divisor
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(tf.sigmoid(logit), tf.float32)
 

@@ -1,13 +1,13 @@
 """Masked cross-entropy with label smoothing, in nats."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import PAD
-from nmt_keras.layers.internals import masked
+from nmt_keras.layers.base import Masked
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Minimum attention weight that contributes to guided alignment: the smallest normal float32."""
@@ -50,6 +50,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: Float in [0, 1).
+
+    Example:
+        >>> labels, logits = tf.constant([[1, 2, 0]]), tf.zeros([1, 3, 8])  # PAD is 0
+        >>> round(float(MaskedCrossEntropy()(labels, logits)), 4)  # log 8
+        2.0794
     """
 
     def __init__(self, label_smoothing: float = 0.0, name: str = "masked_cross_entropy", **kwargs: object) -> None:
@@ -60,7 +65,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         """Returns the loss of each token [B, T] for ids ``y_true`` [B, T] and logits ``y_pred`` [B, T, V]."""
         labels = tf.cast(y_true, tf.int32)
         losses, *_ = _token_losses(y_pred, labels, self.label_smoothing)
-        return masked(tf.reshape(losses, tf.shape(labels)), tf.not_equal(labels, PAD))
+        losses = tf.reshape(losses, tf.shape(labels))
+        return Masked()(losses, mask=tf.not_equal(labels, PAD))
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
@@ -103,3 +109,31 @@ def _token_losses(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tup
     uniform = normaliser - tf.reduce_mean(flat, axis=-1)  # -1/V SUM_v log p_v
     hits = label_logits >= tf.reduce_max(flat, axis=-1)
     return (1.0 - smoothing) * cross_entropy + smoothing * uniform, cross_entropy, hits
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class MeanMetric(keras.metrics.MeanMetricWrapper):
+    """The mean of a function of labels and logits: of each token, where Keras's mask is True; or of a whole batch.
+
+    Example:
+        >>> accuracy = MeanMetric(lambda y, logits: tf.reduce_mean(tf.cast(y == 1, tf.float32)), name="accuracy")
+        >>> accuracy.update_state(tf.constant([[1, 1, 2, 2]]), tf.zeros([1, 4, 8]))
+        >>> float(accuracy.result())
+        0.5
+    """
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch. A scalar, as the tutorial's ``masked_acc`` returns, has neither mask nor weights."""
+        found = self._fn(y_true, y_pred, **self._fn_kwargs)
+        if len(found.shape) == 0:
+            keras.metrics.Mean.update_state(self, found)
+        else:
+            super().update_state(y_true, y_pred, sample_weight)
+
+
+def with_scalars(metrics: Any) -> Any:
+    """Returns the metrics of ``compile``, in which functions may return one number for a batch."""
+    if isinstance(metrics, list | tuple):
+        return [with_scalars(each) for each in metrics]
+    is_function = callable(metrics) and not isinstance(metrics, keras.metrics.Metric | type)
+    return MeanMetric(metrics, name=metrics.__name__) if is_function else metrics

@@ -3,7 +3,7 @@
 ``weights_read_once`` reads all variables of a model before the loops that multiply by them. If a loop reads a variable,
 TensorFlow's gradient keeps a copy of it for every step. Each matrix is converted to a ``Weight`` in a ``Precision``:
 
-    None                   the matrix in the compute dtype of the model's dtype policy
+    None                   the matrix in the compute dtype of each layer that multiplies by it
     "bfloat16"             the matrix in bfloat16, for a search, which needs no gradients
     "bfloat16-products"    a pair: the float32 matrix, which receives the gradient, and a bfloat16 copy for products.
                            For training in a function that XLA compiles. Keras's dtype policies have no such pair: their
@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.internals import optimization_barrier
+from nmt_keras.layers.internals import layers_of, optimization_barrier
 
 
 class Weight(NamedTuple):
@@ -32,31 +32,38 @@ class Weight(NamedTuple):
 Precision: TypeAlias = Literal["bfloat16", "bfloat16-products"] | None
 """Precision of products with weights; None for the model's compute dtype."""
 
-_read: ContextVar[dict[int, Weight] | None] = ContextVar("_read", default=None)
+_read: ContextVar[dict[tuple[int, str], Weight] | None] = ContextVar("_read", default=None)
+"""Matrices of the block that is open: by the variable's id, and the dtype of the layer that multiplies."""
 
 
 @contextmanager
-def weights_read_once(model: keras.layers.Layer | tf.Module, precision: Precision | None = None) -> Iterator[None]:
-    """Reads the variables of ``model`` once. Inside the block, its layers see the values as tensors.
+def weights_read_once(*models: keras.layers.Layer, precision: Precision | None = None) -> Iterator[None]:
+    """Reads the variables of ``models`` once. Inside the block, their layers see the values as tensors.
 
     Open it around a forward pass or a search. Inside another such block, it does nothing.
 
     Args:
-        model: A built layer or model, or an ensemble.
+        models: Built layers or models.
         precision: Precision of products with matrices.
     """
     if _read.get() is not None:
         yield
         return
-    values = [(variable, tf.convert_to_tensor(variable.value)) for variable in model.variables]
-    matrices = [(variable, value) for variable, value in values if value.shape.rank == 2]
-    token = _read.set({id(variable): convert(value, model.compute_dtype, precision) for variable, value in matrices})
+    layers = [layer for model in models for layer in layers_of(model)]
+    values = {id(v): (v, tf.convert_to_tensor(v.value)) for model in models for v in model.variables}
+    matrices = {
+        (id(v), layer.compute_dtype): values[id(v)][1]
+        for layer in layers
+        for v in layer.variables
+        if id(v) in values and len(v.shape) == 2
+    }
+    token = _read.set({key: convert(value, key[1], precision) for key, value in matrices.items()})
     try:
-        with keras.StatelessScope(state_mapping=values) as scope:
+        with keras.StatelessScope(state_mapping=values.values()) as scope:
             yield
     finally:
         _read.reset(token)
-    for variable, value in values:
+    for variable, value in values.values():
         if (updated := scope.get_current_value(variable)) is not value:
             variable.assign(updated)  # such as the state of a random number generator
 
@@ -84,15 +91,15 @@ def matmul(
 
     Args:
         x: [..., I] float.
-        kernel: [I, O], or [O, I] if ``transpose``. A variable is read as ``weights_read_once`` has read it; outside of
-            it, and a tensor, in the dtype of ``x``.
+        kernel: [I, O], or [O, I] if ``transpose``. A variable is read as ``weights_read_once`` has read it for the
+            dtype of ``x``; outside of it, and a tensor, in that dtype.
         bias: [O] float, or None.
         transpose: If True, multiplies by the transposed weight.
 
     Returns:
         [..., O], in the dtype of ``x``.
     """
-    weight = kernel if isinstance(kernel, Weight) else (_read.get() or {}).get(id(kernel))
+    weight = kernel if isinstance(kernel, Weight) else (_read.get() or {}).get((id(kernel), x.dtype.name))
     if weight is None:
         weight = Weight(tf.cast(kernel, x.dtype))
     flat = tf.reshape(x, [-1, x.shape[-1]])

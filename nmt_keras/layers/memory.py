@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.layers.base import Nest
+from nmt_keras.layers.base import Nest, Shape
 from nmt_keras.layers.cells import CellState, LSTMState
 
 
@@ -35,8 +35,25 @@ class Memory(NamedTuple):
     lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
     states: tuple[LayerStates, ...]  # the encoder's last states, layer by layer
     keys: Nest  # nest of [B, ...]: results of ``Attention.keys``, such as U_a h_j; None without attention
-    cell_values: tf.Tensor | None = None  # [B, S, projections · U] float: C h_j; None if the cell does not read c_i
-    output_values: tf.Tensor | None = None  # [B, S, ...] float: C_o h_j of the output layer; None without attention
+    products: dict[str, tf.Tensor] | None = None  # [B, S, ...] float: results of ``context.products``
+
+
+def as_encoding(values: tf.Tensor | Encoding, mask: tf.Tensor | None = None) -> Encoding:
+    """Returns annotations [B, S, D] as an encoding without states; an encoding as it is.
+
+    Args:
+        values: [B, S, D] float; or an encoding.
+        mask: [B, S] bool, True at the positions that exist; None for all. Each row holds at least one True.
+    """
+    if isinstance(values, Encoding):
+        return values._replace(mask=tf.cast(values.mask, tf.bool), lengths=tf.cast(values.lengths, tf.int32))
+    mask = tf.ones(tf.shape(values)[:2], tf.bool) if mask is None else tf.cast(mask, tf.bool)
+    return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), ())
+
+
+def shape_of_encoding(shape: Shape | Encoding) -> Encoding:
+    """Returns the shapes of the result of ``as_encoding``."""
+    return shape if isinstance(shape, Encoding) else Encoding(shape, shape[:2], shape[:1], ())
 
 
 def equal_weights(encoding: Encoding | Memory, dtype: tf.DType) -> tf.Tensor:

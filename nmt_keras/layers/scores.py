@@ -1,17 +1,23 @@
 """Score functions of attention."""
 
 from abc import abstractmethod
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import BaseLayer, Shape
-from nmt_keras.layers.matmul import matmul
+from nmt_keras.layers.base import InitializerLike, Part, Shape
 
 
-class ScoreFunction(BaseLayer):
-    """Computes how well a query matches each annotation."""
+class ScoreFunction(Part):
+    """Computes how well a query matches each annotation. A score of your own defines ``build``, ``keys``, ``scores``.
+
+    Example:
+        >>> score = DotScore()
+        >>> score(tf.ones([1, 2, 8]), tf.ones([1, 5, 8])).shape
+        TensorShape([1, 2, 5])
+    """
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates the weights.
@@ -50,43 +56,64 @@ class AdditiveScore(ScoreFunction):
 
     Args:
         units: A, number of hidden units of the alignment model (n' in the paper).
+        kernel_initializer: Initializer of W_a and U_a.
+        vector_initializer: Initializer of v_a; None for N(0, 1 / A).
+
+    Example:
+        >>> AdditiveScore(16)(tf.ones([1, 2, 8]), tf.ones([1, 5, 12])).shape
+        TensorShape([1, 2, 5])
     """
 
-    def __init__(self, units: int, **kwargs: object) -> None:
+    def __init__(
+        self,
+        units: int,
+        *,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        vector_initializer: InitializerLike | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         require(units >= 1, "units", "at least 1", units)
         self.units = units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.vector_initializer = keras.initializers.get(
+            vector_initializer or keras.initializers.RandomNormal(stddev=units**-0.5)
+        )
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates W_a, U_a and v_a."""
-        normal = keras.initializers.RandomNormal(stddev=self.units**-0.5)
-        shape = (query_shape[-1], self.units)
-        self.query_kernel = self.add_weight(shape, "glorot_uniform", role="alignment", name="query_kernel")
-        shape = (values_shape[-1], self.units)
-        self.key_kernel = self.add_weight(shape, "glorot_uniform", role="alignment", name="key_kernel")
-        self.score_vector = self.add_weight((self.units,), normal, role="score_vector", name="score_vector")
+        kernel, units = self.kernel_initializer, self.units
+        self.query_kernel = self.add_weight((query_shape[-1], units), kernel, name="query_kernel")
+        self.key_kernel = self.add_weight((values_shape[-1], units), kernel, name="key_kernel")
+        self.score_vector = self.add_weight((units,), self.vector_initializer, name="score_vector")
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns U_a h_j."""
-        return matmul(values, self.key_kernel)
+        return self.matmul(values, self.key_kernel)
 
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
         keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]  # [B, 1 or Q, W, A]
-        hidden = tf.tanh(matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys)  # [B, Q, W, A]
+        hidden = tf.tanh(self.matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys)  # [B, Q, W, A]
         return tf.einsum("bqwa,a->bqw", hidden, self.cast(self.score_vector))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class DotScore(ScoreFunction):
-    """Dot product: e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1). h_t and h_s have the same width."""
+    """Dot product: e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1). h_t and h_s have the same width.
+
+    Example:
+        >>> DotScore()(tf.ones([1, 2, 8]), tf.ones([1, 5, 8])).shape
+        TensorShape([1, 2, 5])
+    """
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns h_s."""
-        return values
+        return self.cast(values)
 
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns h_t · h_s."""
+        query = self.cast(query)
         if keys.shape.rank == 3:
             return tf.matmul(query, keys, transpose_b=True)
         return tf.matmul(keys, query[..., tf.newaxis])[..., 0]
@@ -94,15 +121,27 @@ class DotScore(ScoreFunction):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class GeneralScore(DotScore):
-    """General score: e_ts = h_t · W_a h_s (Luong, Pham, Manning 2015, section 3.1)."""
+    """General score: e_ts = h_t · W_a h_s (Luong, Pham, Manning 2015, section 3.1).
+
+    Args:
+        kernel_initializer: Initializer of W_a.
+
+    Example:
+        >>> GeneralScore()(tf.ones([1, 2, 8]), tf.ones([1, 5, 12])).shape
+        TensorShape([1, 2, 5])
+    """
+
+    def __init__(self, *, kernel_initializer: InitializerLike = "glorot_uniform", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates W_a."""
-        self.kernel = self.add_weight((values_shape[-1], query_shape[-1]), "glorot_uniform", name="kernel")
+        self.kernel = self.add_weight((values_shape[-1], query_shape[-1]), self.kernel_initializer, name="kernel")
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_s."""
-        return matmul(values, self.kernel)
+        return self.matmul(values, self.kernel)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -114,25 +153,32 @@ class LocationScore(ScoreFunction):
 
     Args:
         positions: Number of rows of W_a: source positions that can be attended to.
+        kernel_initializer: Initializer of W_a.
+
+    Example:
+        >>> LocationScore(50)(tf.ones([1, 2, 8]), tf.ones([1, 5, 12])).shape
+        TensorShape([1, 2, 5])
     """
 
-    def __init__(self, positions: int, **kwargs: object) -> None:
+    def __init__(
+        self, positions: int, *, kernel_initializer: InitializerLike = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         require(positions >= 1, "positions", "at least 1", positions)
-        self.positions = positions
+        self.positions, self.kernel_initializer = positions, keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:
         """Creates W_a."""
-        self.kernel = self.add_weight((query_shape[-1], self.positions), "glorot_uniform", name="kernel")
+        self.kernel = self.add_weight((query_shape[-1], self.positions), self.kernel_initializer, name="kernel")
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns keys of width 0: [B, S, 0]."""
-        return values[..., :0]
+        return self.cast(values[..., :0])
 
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_t, cut or padded to the width of ``keys``."""
         width = keras.ops.shape(keys)[1]
-        scores = matmul(query, self.kernel)[..., :width]
+        scores = self.matmul(query, self.kernel)[..., :width]
         missing = tf.maximum(0, width - self.positions)
         scores = tf.pad(scores, [[0, 0], [0, 0], [0, missing]], constant_values=scores.dtype.min)
         return tf.ensure_shape(scores, [None, None, keys.shape[1]])

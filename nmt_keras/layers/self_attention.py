@@ -1,15 +1,15 @@
 """Self-attention: positions that attend to each other in one step (Vaswani et al. 2017)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
 from nmt_keras.layers.attention import masked_softmax
-from nmt_keras.layers.base import BaseLayer, Shape, layer_norm
+from nmt_keras.layers.base import InitializerLike, Part, Shape, layer_norm
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
-from nmt_keras.layers.matmul import matmul
+from nmt_keras.layers.memory import as_encoding
 
 
 def with_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -30,7 +30,7 @@ def with_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class MultiHead(BaseLayer):
+class MultiHead(Part):
     """Scaled dot-product attention in several heads (Vaswani et al. 2017, section 3.2).
 
         head_n = softmax(Q W_n^Q (K W_n^K)^T / sqrt(d_k)) V W_n^V           output = [head_1 ; ... ; head_N] W^O
@@ -40,25 +40,47 @@ class MultiHead(BaseLayer):
     Args:
         units: Width of queries and outputs; d_k = units / heads.
         heads: N, a divisor of ``units``.
+        kernel_initializer: Initializer of the matrices.
+
+    Example:
+        >>> outputs, alpha = MultiHead(8, heads=2)(tf.ones([1, 3, 8]), tf.ones([1, 5, 12]))
+        >>> outputs.shape, alpha.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 3, 5]))
     """
 
-    def __init__(self, units: int, heads: int, **kwargs: object) -> None:
+    def __init__(
+        self, units: int, heads: int, *, kernel_initializer: InitializerLike = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         require(units % heads == 0, "units", f"a multiple of heads ({heads})", units)
         self.units, self.heads = units, heads
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, values_shape: Shape) -> None:
+    def build(self, x_shape: Shape, values_shape: Shape) -> None:
         """Creates the weights.
 
         Args:
+            x_shape: Shape of the queries, [B, Q, units].
             values_shape: Shape of the positions attended to.
         """
-        units = self.units
-        self.query_kernel = self.add_weight((units, units), "glorot_uniform", name="query_kernel")
-        self.key_value_kernel = self.add_weight(
-            (values_shape[-1], 2 * units), "glorot_uniform", name="key_value_kernel"
-        )
-        self.kernel = self.add_weight((units, units), "glorot_uniform", name="kernel")
+        units, initial = self.units, self.kernel_initializer
+        self.query_kernel = self.add_weight((units, units), initial, name="query_kernel")
+        self.key_value_kernel = self.add_weight((values_shape[-1], 2 * units), initial, name="key_value_kernel")
+        self.kernel = self.add_weight((units, units), initial, name="kernel")
+
+    def call(
+        self, x: tf.Tensor, values: tf.Tensor, values_mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes outputs [B, Q, units], and attention weights [B, Q, L], the mean over heads.
+
+        Args:
+            x: [B, Q, units] float, queries.
+            values: [B, L, D] float, positions attended to.
+            values_mask: [B, L] bool, True at positions that may be attended to; None for all, or for the mask that
+                Keras has attached to ``values``.
+        """
+        mask = tf.ones(tf.shape(values)[:2], tf.bool) if values_mask is None else tf.cast(values_mask, tf.bool)
+        return self.attend(x, *self.keys_and_values(values), mask[:, tf.newaxis])
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """Splits heads: [B, L, units] -> [B, N, L, d_k]."""
@@ -67,7 +89,7 @@ class MultiHead(BaseLayer):
 
     def keys_and_values(self, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns keys and values [B, N, L, d_k] of positions [B, L, value_size]."""
-        keys, values = tf.split(matmul(values, self.key_value_kernel), 2, axis=-1)
+        keys, values = tf.split(self.matmul(values, self.key_value_kernel), 2, axis=-1)
         return self.split(keys), self.split(values)
 
     def attend(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -81,12 +103,12 @@ class MultiHead(BaseLayer):
         Returns:
             Outputs [B, Q, units], and attention weights [B, Q, L], the mean over heads.
         """
-        query = self.split(matmul(x, self.query_kernel))  # [B, N, Q, d_k]
+        query = self.split(self.matmul(x, self.query_kernel))  # [B, N, Q, d_k]
         scores = tf.matmul(query, keys, transpose_b=True) * (self.units / self.heads) ** -0.5
         alpha = masked_softmax(scores, mask[:, tf.newaxis])
         contexts = tf.transpose(tf.matmul(alpha, values), [0, 2, 1, 3])  # [B, Q, N, d_k]
         joined = tf.reshape(contexts, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
-        return matmul(tf.ensure_shape(joined, x.shape), self.kernel), tf.reduce_mean(alpha, axis=1)
+        return self.matmul(tf.ensure_shape(joined, x.shape), self.kernel), tf.reduce_mean(alpha, axis=1)
 
     def attend_per_query(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Attends to different positions for each query, such as the earlier tokens of its hypothesis.
@@ -120,45 +142,90 @@ def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, laye
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class SelfAttentionLayer(BaseLayer):
+class SelfAttentionLayer(Part):
     """Layer of self-attention, attention to the source (in decoders), and a feed-forward network.
 
-    x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
+    x + MultiHead(norm(x)), then (x + MultiHead(norm(x), source), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
     (Vaswani et al. 2017, figure 1, but each normalisation precedes its sublayer.) W_1 maps units to 4 · units.
 
     Args:
         units: Width of each position.
         heads: Number of heads of each attention.
+        kernel_initializer, bias_initializer: Initializers of the matrices, and of b_1 and b_2.
+
+    Example:
+        >>> SelfAttentionLayer(8, heads=2)(tf.ones([1, 3, 8])).shape
+        TensorShape([1, 3, 8])
     """
 
-    def __init__(self, units: int, heads: int, **kwargs: object) -> None:
+    def __init__(
+        self,
+        units: int,
+        heads: int,
+        *,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
-        self.self_attention = MultiHead(
-            units, heads, initializer=self.initializer, dtype=self.dtype_policy.name, name="self_attention"
-        )
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.self_attention = self._multi_head("self_attention")
 
-    def build(self, annotations_shape: Shape | None = None) -> None:
+    def _multi_head(self, name: str) -> MultiHead:
+        initial = self.kernel_initializer
+        return MultiHead(self.units, self.heads, kernel_initializer=initial, dtype=self.dtype_policy, name=name)
+
+    def build(self, x_shape: Shape, source_shape: Shape | None = None) -> None:
         """Creates the weights.
 
         Args:
-            annotations_shape: Shape of the annotations; None for a layer without attention to the source.
+            x_shape: Shape of the positions, [B, L, units].
+            source_shape: Shape of the annotations; None for a layer without attention to the source.
         """
-        units = self.units
-        self.self_attention.build((None, None, units))
-        self.self_attention_norm = layer_norm(units, "self_attention_norm", self.dtype_policy)
-        if annotations_shape is not None:
-            self.cross_attention = MultiHead(
-                units, self.heads, initializer=self.initializer, dtype=self.dtype_policy.name, name="cross_attention"
-            )
-            self.cross_attention.build(annotations_shape)
-            self.cross_attention_norm = layer_norm(units, "cross_attention_norm", self.dtype_policy)
-        self.feed_forward_norm = layer_norm(units, "feed_forward_norm", self.dtype_policy)
-        self.inner_kernel = self.add_weight((units, 4 * units), "glorot_uniform", name="inner_kernel")
-        self.inner_bias = self.add_weight((4 * units,), "zeros", role="bias", name="inner_bias")
-        self.outer_kernel = self.add_weight((4 * units, units), "glorot_uniform", name="outer_kernel")
-        self.outer_bias = self.add_weight((units,), "zeros", role="bias", name="outer_bias")
+        units, kernel, bias = self.units, self.kernel_initializer, self.bias_initializer
+        self.self_attention.build(x_shape, x_shape)
+        self.self_attention_norm = layer_norm(units, "self_attention_norm", self)
+        if source_shape is not None:
+            self.cross_attention = self._multi_head("cross_attention")
+            self.cross_attention.build(x_shape, source_shape)
+            self.cross_attention_norm = layer_norm(units, "cross_attention_norm", self)
+        self.feed_forward_norm = layer_norm(units, "feed_forward_norm", self)
+        self.inner_kernel = self.add_weight((units, 4 * units), kernel, name="inner_kernel")
+        self.inner_bias = self.add_weight((4 * units,), bias, name="inner_bias")
+        self.outer_kernel = self.add_weight((4 * units, units), kernel, name="outer_kernel")
+        self.outer_bias = self.add_weight((units,), bias, name="outer_bias")
+
+    def call(
+        self,
+        x: tf.Tensor,
+        source: tf.Tensor | None = None,
+        x_mask: tf.Tensor | None = None,
+        source_mask: tf.Tensor | None = None,
+        *,
+        use_causal_mask: bool = False,
+    ) -> tf.Tensor:
+        """Computes all sublayers, without dropout.
+
+        Args:
+            x: [B, L, units] float.
+            source: [B, S, D] float, annotations; None without attention to the source.
+            x_mask: [B, L] bool, True at positions that may be attended to; None for all.
+            source_mask: [B, S] bool, likewise.
+            use_causal_mask: If True, a position attends to itself and earlier ones.
+        """
+        length, masks = tf.shape(x)[1], SublayerMasks()
+        mask = tf.ones(tf.shape(x)[:2], tf.bool) if x_mask is None else tf.cast(x_mask, tf.bool)
+        mask = mask[:, tf.newaxis]
+        if use_causal_mask:
+            mask &= tf.range(length) <= tf.range(length)[:, tf.newaxis]
+        x = self.attend_to_self(self.cast(x), mask, masks)
+        if source is not None:
+            encoding = as_encoding(source, source_mask)
+            x, _ = self.attend_to_source(x, self.cross_attention.keys_and_values(source), encoding.mask, masks)
+        return self.feed_forward(x, masks)
 
     def attend_to_self(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the first sublayer: x attends to itself where ``mask`` is True.
@@ -189,6 +256,6 @@ class SelfAttentionLayer(BaseLayer):
 
     def feed_forward(self, x: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the last sublayer, position by position."""
-        hidden = tf.nn.relu(matmul(self.feed_forward_norm(x), self.inner_kernel, self.inner_bias))
-        added = matmul(hidden, self.outer_kernel, self.outer_bias)
+        hidden = tf.nn.relu(self.matmul(self.feed_forward_norm(x), self.inner_kernel, self.inner_bias))
+        added = self.matmul(hidden, self.outer_kernel, self.outer_bias)
         return x + apply_dropout(added, masks.feed_forward)

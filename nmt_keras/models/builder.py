@@ -1,17 +1,21 @@
 """Builds the encoder and decoder that a configuration declares.
 
-Each registry maps the values of one configuration field to functions that build layers. To add a layer, write its
-class, add its line here, and add its name to the field's ``Literal``; a test compares the two. ``register_score`` adds
-a score function from outside the package.
+Each registry maps the values of one configuration field to functions that build layers. To add a layer to the package,
+write its class, add its line here, and add its name to the field's ``Literal``; a test compares the two. ``register``
+adds a score, a cell, an output layer or a decoder from outside the package.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+import keras
+
 from nmt_keras.config import ModelConfig, require, require_choice
-from nmt_keras.config.model import REGISTERED_SCORES
+from nmt_keras.config.model import REGISTERED
 from nmt_keras.layers.attention import Attention, BahdanauAttention, FixedContext, GlobalAttention, NoAttention
 from nmt_keras.layers.bridges import Bridge, CopyBridge, DenseBridge, ZeroBridge
+from nmt_keras.layers.cells import CELLS
+from nmt_keras.layers.initializers import SCHEMES
 from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from nmt_keras.layers.output import AttentionalOutput, LinearOutput, MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, LocationScore, ScoreFunction
@@ -23,7 +27,7 @@ from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 T = TypeVar("T")
 
 Arguments: TypeAlias = dict[str, Any]
-"""Arguments of a constructor, by name."""
+"""Arguments of a constructor, by name. Those that a function of a registry gets include Keras's name and dtype."""
 
 
 def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
@@ -32,136 +36,125 @@ def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
     return registry[kind]
 
 
+def _initial(config: ModelConfig, *roles: str, **renamed: str) -> Arguments:
+    """Returns the arguments for the initial weights of roles; none for roles that keep the layer's default.
+
+    The argument of a role is called <role>_initializer. ``renamed`` has the roles of other arguments.
+    """
+    scheme = SCHEMES[config.initializer]
+    arguments = {**{f"{role}_initializer": role for role in roles}, **renamed}
+    return {name: scheme[role] for name, role in arguments.items() if role in scheme}
+
+
 # Encoders: EncoderConfig.kind
 
 
-ENCODERS: dict[str, Callable[[ModelConfig, Arguments], BaseEncoder]] = {
-    "recurrent": lambda config, common: Encoder(
+ENCODERS: dict[str, Callable[..., BaseEncoder]] = {
+    "recurrent": lambda config, **common: Encoder(
         cell=config.encoder.cell,
         direction=config.encoder.direction,
         word_projection=config.encoder.word_projection,
-        recurrent_dropout_rate=config.recurrent_dropout,
+        recurrent_dropout=config.recurrent_dropout,
+        **_initial(config, "recurrent"),
         **common,
     ),
-    "self-attention": lambda config, common: SelfAttentionEncoder(heads=config.encoder.heads, **common),
+    "self-attention": lambda config, **common: SelfAttentionEncoder(heads=config.encoder.heads, **common),
 }
 """Encoders, built from the configuration and the arguments common to all."""
 
 
-def build_encoder(config: ModelConfig, source_vocabulary_size: int) -> BaseEncoder:
-    """Returns the encoder that ``config`` declares."""
-    common = {
-        "vocabulary_size": source_vocabulary_size,
-        "embedding_size": config.embedding_size,
-        "units": config.encoder.units,
-        "layers": config.encoder.layers,
-        "dropout_rate": config.dropout,
-        "initializer": config.initializer,
-        "name": "encoder",
-    }
-    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, common)
+def build_encoder(
+    config: ModelConfig, source_vocabulary_size: int, dtype: str | keras.DTypePolicy | None = None
+) -> BaseEncoder:
+    """Returns the encoder that ``config`` declares, in the dtype policy ``dtype``."""
+    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(
+        config,
+        vocabulary_size=source_vocabulary_size,
+        embedding_size=config.embedding_size,
+        units=config.encoder.units,
+        num_layers=config.encoder.layers,
+        dropout=config.dropout,
+        **_initial(config, "embeddings", "kernel", "bias"),
+        dtype=dtype,
+        name="encoder",
+    )
 
 
 # Attention: AttentionConfig.kind and AttentionConfig.span
 
 
-def _additive_score(model: ModelConfig) -> ScoreFunction:
-    return AdditiveScore(model.attention.units, initializer=model.initializer, name="score")
+def _additive(config: ModelConfig, **common: Any) -> ScoreFunction:
+    initial = _initial(config, kernel_initializer="alignment", vector_initializer="score_vector")
+    return AdditiveScore(config.attention.units, **initial, **common)
 
 
-SCORES: dict[str, Callable[[ModelConfig], ScoreFunction]] = {
-    "additive": _additive_score,
-    "dot": lambda model: DotScore(name="score"),
-    "general": lambda model: GeneralScore(initializer=model.initializer, name="score"),
-    "concat": _additive_score,
-    "location": lambda model: LocationScore(
-        model.attention.max_source_positions, initializer=model.initializer, name="score"
+SCORES: dict[str, Callable[..., ScoreFunction]] = {
+    "additive": _additive,
+    "dot": lambda config, **common: DotScore(**common),
+    "general": lambda config, **common: GeneralScore(**_initial(config, "kernel"), **common),
+    "concat": _additive,
+    "location": lambda config, **common: LocationScore(
+        config.attention.max_source_positions, **_initial(config, "kernel"), **common
     ),
 }
-"""Score functions."""
+"""Score functions, built from the configuration."""
 
 
-def register_score(name: str, build: Callable[[ModelConfig], ScoreFunction]) -> None:
-    """Makes a score function available as ``AttentionConfig.kind``, in Python, recipes and ``nmt train``.
-
-    Register it before the recipe is read, also to resume, evaluate or load a run. An export does not need it.
-
-    Args:
-        name: Value of ``AttentionConfig.kind``. An existing score of this name is replaced.
-        build: Function that returns the layer. Its argument is the configuration of the model.
-
-    Raises:
-        ValueError: ``name`` is a kind without scores, such as "none".
-    """
-    require(name not in FIXED, "name", f"none of {', '.join(FIXED)}", name)
-    SCORES[name] = build
-    REGISTERED_SCORES.add(name)
-
-
-def _global_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
+def _global(config: ModelConfig, score: ScoreFunction, **common: Any) -> Attention:
     if type(score) is AdditiveScore:
-        return BahdanauAttention(score.units, initializer=score.initializer, name="attention")
-    return GlobalAttention(score, name="attention")
+        initial = {name: getattr(score, name) for name in ("kernel_initializer", "vector_initializer")}
+        return BahdanauAttention(score.units, **initial, **common)
+    return GlobalAttention(score, **common)
 
 
-def _predictive_attention(model: ModelConfig, score: ScoreFunction) -> Attention:
-    return PredictiveLocalAttention(
+SPANS: dict[str, Callable[..., Attention]] = {
+    "global": _global,
+    "local-m": lambda config, score, **common: MonotonicLocalAttention(score, config.attention.window, **common),
+    "local-p": lambda config, score, **common: PredictiveLocalAttention(
         score,
-        model.attention.window,
-        units=model.attention.units,
-        position_logit=model.attention.position_logit,
-        initializer=model.initializer,
-        name="attention",
-    )
-
-
-SPANS: dict[str, Callable[[ModelConfig, ScoreFunction], Attention]] = {
-    "global": _global_attention,
-    "local-m": lambda model, score: MonotonicLocalAttention(score, model.attention.window, name="attention"),
-    "local-p": _predictive_attention,
+        config.attention.window,
+        units=config.attention.units,
+        position_logit=config.attention.position_logit,
+        **_initial(config, "kernel", vector_initializer="score_vector"),
+        **common,
+    ),
 }
 """Attention layers with a score function."""
 
-FIXED: dict[str, Callable[[ModelConfig], Attention]] = {
-    "fixed": lambda config: FixedContext(_directions(config), name="attention"),
-    "mean": lambda config: FixedContext("mean", name="attention"),
-    "none": lambda config: NoAttention(name="attention"),
+FIXED: dict[str, Callable[..., Attention]] = {
+    "fixed": lambda config, **common: FixedContext(
+        "both" if config.encoder.direction == "bidirectional" else config.encoder.direction, **common
+    ),
+    "mean": lambda config, **common: FixedContext("mean", **common),
+    "none": lambda config, **common: NoAttention(**common),
 }
 """Attention layers without a score function."""
 
 
-def _directions(config: ModelConfig) -> str:
-    """Returns the directions of the encoder: "forward", "backward" or "both"."""
-    return "both" if config.encoder.direction == "bidirectional" else config.encoder.direction
-
-
-def _attention(config: ModelConfig) -> Attention:
-    if config.attention.kind in FIXED:
-        return FIXED[config.attention.kind](config)
-    score = _find(SCORES, "AttentionConfig.kind", config.attention.kind)(config)
-    return _find(SPANS, "AttentionConfig.span", config.attention.span)(config, score)
+def _attention(config: ModelConfig, dtype: str | keras.DTypePolicy | None) -> Attention:
+    kind, common = config.attention.kind, {"dtype": dtype, "name": "attention"}
+    if kind in FIXED:
+        return FIXED[kind](config, **common)
+    score = _find(SCORES, "AttentionConfig.kind", kind)(config, dtype=dtype, name="score")
+    return _find(SPANS, "AttentionConfig.span", config.attention.span)(config, score, **common)
 
 
 # Initial states: DecoderConfig.initial_state
 
 
-def _dense_bridge(config: ModelConfig) -> Bridge:
-    return DenseBridge(
-        config.decoder.units,
-        source=config.decoder.initial_state,
-        layers=config.decoder.layers,
-        initializer=config.initializer,
-        name="bridge",
-    )
+def _dense(config: ModelConfig, **common: Any) -> Bridge:
+    decoder = config.decoder
+    initial = _initial(config, "kernel", "bias")
+    return DenseBridge(decoder.units, decoder.layers, decoder.initial_state, **initial, **common)
 
 
-BRIDGES: dict[str, Callable[[ModelConfig], Bridge]] = {
-    "backward": _dense_bridge,
-    "forward": _dense_bridge,
-    "both": _dense_bridge,
-    "last": lambda config: CopyBridge(name="bridge"),
-    "mean": _dense_bridge,
-    "zero": lambda config: ZeroBridge(name="bridge"),
+BRIDGES: dict[str, Callable[..., Bridge]] = {
+    "backward": _dense,
+    "forward": _dense,
+    "both": _dense,
+    "last": lambda config, **common: CopyBridge(**common),
+    "mean": _dense,
+    "zero": lambda config, **common: ZeroBridge(config.decoder.units, config.decoder.layers, **common),
 }
 
 
@@ -169,64 +162,103 @@ BRIDGES: dict[str, Callable[[ModelConfig], Bridge]] = {
 
 
 OUTPUT_LAYERS: dict[str, Callable[..., OutputLayer]] = {
-    "maxout": lambda config, **common: MaxoutOutput(units=config.output_units, **common),
+    "maxout": lambda config, **common: MaxoutOutput(units=config.decoder.output_units, **common),
     "linear": lambda config, **common: LinearOutput(**common),
     "state": lambda config, **common: StateOutput(**common),
-    "attentional": lambda config, **common: AttentionalOutput(units=config.output_units, **common),
+    "attentional": lambda config, **common: AttentionalOutput(units=config.decoder.output_units, **common),
 }
-"""Output layers, built from the decoder's configuration and the arguments common to all."""
+"""Output layers, built from the configuration and the arguments common to all."""
 
 
 # Decoders: DecoderConfig.order
 
 
-def _recurrent_arguments(config: ModelConfig, common: Arguments) -> Arguments:
-    decoder = config.decoder
-    return {
-        "attention": _attention(config),
-        "cell": decoder.cell,
-        "reads_words": decoder.reads_words,
-        "bridge": _find(BRIDGES, "DecoderConfig.initial_state", decoder.initial_state)(config),
-        "recurrent_dropout_rate": config.recurrent_dropout,
+def _recurrent(kind: Callable[..., BaseDecoder], config: ModelConfig, **common: Any) -> BaseDecoder:
+    decoder, dtype = config.decoder, common["dtype"]
+    return kind(
+        attention=_attention(config, dtype),
+        cell=decoder.cell,
+        reads_words=decoder.reads_words,
+        bridge=_find(BRIDGES, "DecoderConfig.initial_state", decoder.initial_state)(config, dtype=dtype, name="bridge"),
+        output_state=decoder.output_state if kind is Decoder and decoder.output != "state" else None,
+        recurrent_dropout=config.recurrent_dropout,
+        **_initial(config, "recurrent"),
         **common,
-    }
+    )
 
 
-DECODERS: dict[str, Callable[[ModelConfig, Arguments], BaseDecoder]] = {
-    "attend-then-update": lambda config, common: Decoder(
-        output_state=None if config.decoder.output == "state" else config.decoder.output_state,
-        **_recurrent_arguments(config, common),
+DECODERS: dict[str, Callable[..., BaseDecoder]] = {
+    "attend-then-update": lambda config, **common: _recurrent(Decoder, config, **common),
+    "conditional": lambda config, **common: _recurrent(ConditionalDecoder, config, **common),
+    "update-then-attend": lambda config, **common: _recurrent(
+        InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder, config, **common
     ),
-    "conditional": lambda config, common: ConditionalDecoder(**_recurrent_arguments(config, common)),
-    "update-then-attend": lambda config, common: (
-        InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
-    )(**_recurrent_arguments(config, common)),
-    "self-attention": lambda config, common: SelfAttentionDecoder(
+    "self-attention": lambda config, **common: SelfAttentionDecoder(
         heads=config.decoder.heads, max_positions=config.decoder.max_positions, **common
     ),
 }
 """Decoders, built from the configuration and the arguments common to all."""
 
 
-def build_decoder(config: ModelConfig, target_vocabulary_size: int) -> BaseDecoder:
-    """Returns the decoder that ``config`` declares."""
+def build_decoder(
+    config: ModelConfig, target_vocabulary_size: int, dtype: str | keras.DTypePolicy | None = None
+) -> BaseDecoder:
+    """Returns the decoder that ``config`` declares, in the dtype policy ``dtype``."""
     decoder = config.decoder
     output_layer = _find(OUTPUT_LAYERS, "DecoderConfig.output", decoder.output)(
-        decoder,
+        config,
         vocabulary_size=target_vocabulary_size,
         tie_embeddings=decoder.tie_embeddings,
-        initializer=config.initializer,
+        **_initial(config, "kernel", "bias"),
+        dtype=dtype,
         name="output_layer",
     )
-    common = {
-        "vocabulary_size": target_vocabulary_size,
-        "embedding_size": config.embedding_size,
-        "units": decoder.units,
-        "layers": decoder.layers,
-        "output_layer": output_layer,
-        "dropout_rate": config.dropout,
-        "output_dropout_rate": config.output_dropout,
-        "initializer": config.initializer,
-        "name": "decoder",
-    }
-    return _find(DECODERS, "DecoderConfig.order", decoder.order)(config, common)
+    return _find(DECODERS, "DecoderConfig.order", decoder.order)(
+        config,
+        vocabulary_size=target_vocabulary_size,
+        embedding_size=config.embedding_size,
+        units=decoder.units,
+        num_layers=decoder.layers,
+        output_layer=output_layer,
+        dropout=config.dropout,
+        output_dropout=config.output_dropout,
+        **_initial(config, "embeddings", "kernel", "bias"),
+        dtype=dtype,
+        name="decoder",
+    )
+
+
+# Layers from outside the package
+
+REGISTRIES: dict[str, dict[str, Any]] = {
+    "score": SCORES,
+    "cell": CELLS,
+    "output": OUTPUT_LAYERS,
+    "decoder": DECODERS,
+}
+"""Registries by the part of the model."""
+
+
+def register(part: str, name: str, build: Callable[..., keras.layers.Layer]) -> None:
+    """Makes a layer available by name in Python, recipes and commands.
+
+    Register it before the recipe is read, also to resume, evaluate or load a run; commands have the option --import.
+    An export does not need it.
+
+    Args:
+        part: "score" for ``AttentionConfig.kind``, "cell" for the fields ``cell``, "output" for
+            ``DecoderConfig.output``, or "decoder" for ``DecoderConfig.order``.
+        name: Value of the field. An existing layer of this name is replaced.
+        build: Function that returns the layer. Its argument is the configuration of the model; of a cell, its units.
+            Keyword arguments are those that the layers of this part have in common, with Keras's name and dtype.
+
+    Raises:
+        ValueError: ``part`` is unknown, or ``name`` is an attention without scores, such as "none".
+
+    Example:
+        >>> nmt_keras.register("score", "scaled", lambda config, **common: ScaledScore(**common))
+    """
+    require_choice("part", tuple(REGISTRIES), part)
+    require(part != "score" or name not in FIXED, "name", f"none of {', '.join(FIXED)}", name)
+    REGISTRIES[part][name] = build
+    REGISTERED[part].add(name)

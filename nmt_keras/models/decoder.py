@@ -1,28 +1,28 @@
 """Decoders: one interface for teacher forcing and search.
 
-Teacher forcing and search compute the same equations because they call the same methods. ``inputs`` does not depend
-on the previous step, and no later step depends on ``features``. Teacher forcing therefore computes ``inputs`` and
+Teacher forcing and search compute the same equations because they call the same methods. ``embed`` does not depend
+on the previous step, and no later step depends on ``features``. Teacher forcing therefore computes ``embed`` and
 ``features`` outside the loop.
 
-    teacher forcing     x = inputs(ids);  _, results = scan(advance, x, initial_state);  output(x, results)
-    search step         x = inputs(ids);  state, results = advance(x, state);            output(x, results)
+    teacher forcing     x = embed(ids);  _, results = scan(advance, x, initial_state);  readout(x, results)
+    search step         x = embed(ids);  state, results = advance(x, state);            readout(x, results)
 
 Both also pass the memory. Teacher forcing reads all T positions at once, a search step one position of Q hypotheses.
 A self-attention decoder has no loop: it overrides ``teacher_forcing``.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import Nest, Shape, deserialize, serialize, token_embedding
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape, token_embedding
 from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.memory import Encoding, LayerStates, Memory
+from nmt_keras.layers.memory import Encoding, LayerStates, Memory, as_encoding
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.prediction import Prediction
@@ -35,39 +35,42 @@ class DecoderOutput(NamedTuple):
     alignment: tf.Tensor  # [B, T, S] float: each row sums to 1
 
 
-class BaseDecoder(keras.Model, ABC):
+class BaseDecoder(Part, keras.Model):
     """Embeds target tokens, reads the memory of the source, and predicts the next tokens.
 
-    Subclasses define ``setup_memory``, ``initial_state``, ``inputs``, ``advance`` and ``features``.
+    Subclasses define ``setup_memory``, ``initial_state``, ``embed``, ``advance`` and ``features``.
 
     Args:
         vocabulary_size: V of the target.
         embedding_size: E.
         units: U, width of the states.
-        layers: Number of layers.
+        num_layers: Number of layers.
         output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of the
             embedding.
-        dropout_rate: Dropout rate of the embeddings.
-        output_dropout_rate: Dropout rate of the features; ``None`` for ``dropout_rate``.
-        initializer: Scheme of the initial weights; see ``layers.initializers``.
+        dropout: Dropout rate of the embeddings.
+        output_dropout: Dropout rate of the features; ``None`` for ``dropout``.
+        embeddings_initializer, kernel_initializer, bias_initializer: Initializers of the embeddings, and of the
+            matrices and biases of the layers that the decoder makes; None for the default of the layers.
     """
 
     def __init__(
         self,
-        *,
         vocabulary_size: int,
         embedding_size: int,
         units: int,
+        *,
         output_layer: OutputLayer,
-        layers: int = 1,
-        dropout_rate: float = 0.0,
-        output_dropout_rate: float | None = None,
-        initializer: str = "glorot",
+        num_layers: int,
+        dropout: float,
+        output_dropout: float | None,
+        embeddings_initializer: InitializerLike,
+        kernel_initializer: InitializerLike,
+        bias_initializer: InitializerLike | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        sizes = (vocabulary_size, embedding_size, units, layers)
-        require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, layers", "at least 1", sizes)
+        sizes = (vocabulary_size, embedding_size, units, num_layers)
+        require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, num_layers", "at least 1", sizes)
         require(
             output_layer.vocabulary_size == vocabulary_size,
             "output_layer.vocabulary_size",
@@ -75,36 +78,33 @@ class BaseDecoder(keras.Model, ABC):
             output_layer.vocabulary_size,
         )
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
-        self.units, self.depth, self.output_layer = units, layers, output_layer
-        self.dropout_rate, self.output_dropout_rate = dropout_rate, output_dropout_rate
-        self.initializer = initializer
-        self.embedding = token_embedding(vocabulary_size, embedding_size, initializer, self.dtype_policy)
+        self.units, self.num_layers, self.output_layer = units, num_layers, output_layer
+        self.dropout, self.output_dropout = dropout, output_dropout
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.embedding = token_embedding(
+            vocabulary_size, embedding_size, self.embeddings_initializer, self.dtype_policy
+        )
 
-    def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
+    def build(self, ids_shape: Shape, encoding_shape: Encoding | Shape) -> None:
         """Builds the embedding.
 
         Args:
             ids_shape: Shape of the ids, [B, T].
-            encoding_shape: Shapes of the encoding; see ``BaseEncoder.encoding_shape``.
+            encoding_shape: Shapes of the encoding, see ``BaseEncoder.encoding_shape``; or of annotations, [B, S, D].
         """
         self.embedding.build(ids_shape)
 
     def build_from_config(self, config: dict[str, Nest]) -> None:
         """Builds a loaded decoder. JSON files hold ``build``'s arguments as lists."""
-        ids_shape, (values, mask, lengths, layers) = config["shapes_dict"].values()
-        states = [[LSTMState(*s) if s and isinstance(s[0], list) else s for s in layer] for layer in layers]
-        self.build(ids_shape, Encoding(values, mask, lengths, tuple(LayerStates(*layer) for layer in states)))
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "output_dropout_rate", "initializer")
-        config = {**super().get_config(), **{name: getattr(self, name) for name in names}}
-        return {**config, "layers": self.depth, "output_layer": serialize(self.output_layer)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, object]) -> Self:
-        """Creates a decoder from the result of ``get_config``."""
-        return cls(**deserialize(cls, config))
+        ids_shape, shape = config["shapes_dict"].values()
+        if isinstance(shape[0], list):
+            values, mask, lengths, layers = shape
+            states = [[LSTMState(*s) if s and isinstance(s[0], list) else s for s in layer] for layer in layers]
+            shape = Encoding(values, mask, lengths, tuple(LayerStates(*layer) for layer in states))
+        self.build(ids_shape, shape)
+        self.freeze()
 
     @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:
@@ -115,7 +115,7 @@ class BaseDecoder(keras.Model, ABC):
         """Returns the state before the first token: a nest of [B, 1, ...]."""
 
     @abstractmethod
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Nest:
+    def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Nest:
         """Embeds tokens ``ids`` [B, Q], projects the embeddings with one matrix product, and draws dropout masks."""
 
     @abstractmethod
@@ -126,10 +126,10 @@ class BaseDecoder(keras.Model, ABC):
     def features(self, x: Nest, results: Nest, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
 
-    def output(self, x: Nest, results: Nest, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
+    def readout(self, x: Nest, results: Nest, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(x, results, memory)
-        rate = self.dropout_rate if self.output_dropout_rate is None else self.output_dropout_rate
+        rate = self.dropout if self.output_dropout is None else self.output_dropout
         features = dropout(features, rate, randomness, "readout")
         return DecoderOutput(self.output_layer.logits(features, self.embedding.embeddings), alignment)
 
@@ -141,15 +141,16 @@ class BaseDecoder(keras.Model, ABC):
             state: State before these tokens.
             memory: Memory of the source sentences.
         """
-        x = self.inputs(ids)
+        x = self.embed(ids)
         state, results = self.advance(x, state, memory)
-        logits, alignment = self.output(x, results, memory)
+        logits, alignment = self.readout(x, results, memory)
         return Prediction(logits, alignment, state)
 
     def call(
         self,
         ids: tf.Tensor,
-        encoding: Encoding,
+        encoding: Encoding | tf.Tensor,
+        encoding_mask: tf.Tensor | None = None,
         training: bool | None = None,
         randomness: Randomness | None = None,
         sampling_probability: tf.Tensor | None = None,
@@ -158,14 +159,16 @@ class BaseDecoder(keras.Model, ABC):
 
         Args:
             ids: [B, T] int32: START, then the reference without its last token.
-            encoding: Encoding of the sources.
+            encoding: Encoding of the sources; or any annotations, [B, S, D] float.
+            encoding_mask: [B, S] bool, True at the annotations that exist; None for all, for the mask that Keras has
+                attached to them, or if ``encoding`` has a mask.
             training: If True, applies dropout. Scheduled sampling always does.
             randomness: Source of the random numbers, with which dropout is applied even if ``training`` is not True.
                 None draws them from Keras's global generator.
             sampling_probability: [] float32, probability of reading the decoder's previous prediction instead of the
                 reference (scheduled sampling); None for teacher forcing.
         """
-        memory = self.setup_memory(encoding)
+        memory = self.setup_memory(as_encoding(encoding, encoding_mask))
         if training and randomness is None:
             randomness = Randomness.draw()
         if sampling_probability is None:
@@ -174,9 +177,9 @@ class BaseDecoder(keras.Model, ABC):
 
     def teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
         """Predicts every target token from the earlier tokens of the reference; see ``call``."""
-        x = self.inputs(ids, randomness)
+        x = self.embed(ids, randomness)
         _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
-        return self.output(x, results, memory, randomness)
+        return self.readout(x, results, memory, randomness)
 
     def _scheduled_sampling(
         self, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness
@@ -188,8 +191,6 @@ class BaseDecoder(keras.Model, ABC):
         independent for each sentence and position. With probability 0 this equals teacher forcing, except that the
         dropout masks are drawn differently.
         """
-        # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
-        probability = tf.cast(probability, tf.float32)
         sampled = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(keras.ops.shape(ids)[1])
 
@@ -199,9 +200,9 @@ class BaseDecoder(keras.Model, ABC):
             reference, sampled, position = inputs
             decoder_state, predicted = state
             here = replace(randomness, position=position[0, 0])
-            x = self.inputs(tf.where(sampled & (position > 0), predicted, reference), here)
+            x = self.embed(tf.where(sampled & (position > 0), predicted, reference), here)
             decoder_state, results = self.advance(x, decoder_state, memory)
-            output = self.output(x, results, memory, here)
+            output = self.readout(x, results, memory, here)
             return (decoder_state, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
         _, outputs = scan(advance, (ids, sampled, positions), (self.initial_state(memory), ids[:, 0, tf.newaxis]))

@@ -1,51 +1,59 @@
 """Encoders: compute annotations from token ids."""
 
-from abc import ABC, abstractmethod
-from typing import Any, Self
+from abc import abstractmethod
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
-from nmt_keras.layers.base import Shape, deserialize, layer_norm, token_embedding
+from nmt_keras.layers.base import InitializerLike, Masked, Part, Shape, layer_norm, token_embedding
 from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
-from nmt_keras.layers.initializers import initializer_of
-from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, with_positions
 
 
-class BaseEncoder(keras.Model, ABC):
+class BaseEncoder(Part, keras.Model):
     """Computes the annotations of sentences.
 
     Args:
         vocabulary_size: V of the source.
         embedding_size: E.
         units: U, state size of each direction of a recurrent encoder; D of a self-attention encoder.
-        layers: Number of layers.
-        dropout_rate: Dropout rate of the embeddings; see the subclass for others.
-        initializer: Scheme of the initial weights; see ``layers.initializers``.
+        num_layers: Number of layers.
+        dropout: Dropout rate of the embeddings; see the subclass for others.
+        embeddings_initializer, kernel_initializer, bias_initializer: Initializers of the embeddings, of the matrices,
+            and of the biases; None for the default of the layers.
     """
 
     def __init__(
         self,
-        *,
         vocabulary_size: int,
         embedding_size: int,
         units: int,
-        layers: int = 1,
-        dropout_rate: float = 0.0,
-        initializer: str = "glorot",
+        *,
+        num_layers: int,
+        dropout: float,
+        embeddings_initializer: InitializerLike,
+        kernel_initializer: InitializerLike,
+        bias_initializer: InitializerLike | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        sizes = (vocabulary_size, embedding_size, units, layers)
-        require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, layers", "at least 1", sizes)
+        sizes = (vocabulary_size, embedding_size, units, num_layers)
+        require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, num_layers", "at least 1", sizes)
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
-        self.units, self.depth, self.dropout_rate, self.initializer = units, layers, dropout_rate, initializer
-        self.embedding = token_embedding(vocabulary_size, embedding_size, initializer, self.dtype_policy)
+        self.units, self.num_layers, self.dropout = units, num_layers, dropout
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.embedding = token_embedding(
+            vocabulary_size, embedding_size, self.embeddings_initializer, self.dtype_policy
+        )
+
+        self.masked = Masked()
 
     @abstractmethod
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
@@ -85,22 +93,13 @@ class BaseEncoder(keras.Model, ABC):
             randomness = Randomness.draw()
         mask = tf.not_equal(ids, PAD) if mask is None else mask
         values, states = self.encode(self.embedding(ids), mask, randomness)
-        values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
+        values = tf.where(mask[:, :, tf.newaxis], self.cast(values), tf.zeros([], self.compute_dtype))
+        values = self.masked(values, mask=mask)
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states)
 
     def build(self, ids_shape: Shape = (None, None)) -> None:
         """Builds the embedding."""
         self.embedding.build(ids_shape)
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "initializer")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}, "layers": self.depth}
-
-    @classmethod
-    def from_config(cls, config: dict[str, object]) -> Self:
-        """Creates an encoder from the result of ``get_config``."""
-        return cls(**deserialize(cls, config))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -120,50 +119,81 @@ class Encoder(BaseEncoder):
         units: U, state size of each direction.
         cell: Name in ``cells.CELLS``.
         direction: "bidirectional", "forward" or "backward".
-        layers: Number of layers.
+        num_layers: Number of layers.
         word_projection: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This
             is not in the papers: a direct path from a word to its translation.
-        dropout_rate: Dropout rate of the embeddings and between layers.
-        recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
+        dropout: Dropout rate of the embeddings and between layers.
+        recurrent_dropout: Dropout rate of the state that a cell reads. All positions share one mask.
+        embeddings_initializer, kernel_initializer, recurrent_initializer, bias_initializer: Initializers; see
+            :class:`BaseEncoder` and ``Cell``.
+
+    Example:
+        >>> encoder = Encoder(100, 16, 8)
+        >>> encoding = encoder(tf.constant([[5, 6, 3], [7, 3, 0]]))  # END is 3, PAD is 0
+        >>> encoding.values.shape, encoding.lengths.numpy()
+        (TensorShape([2, 3, 16]), array([3, 2], dtype=int32))
     """
 
     def __init__(
         self,
+        vocabulary_size: int,
+        embedding_size: int,
+        units: int,
         *,
         cell: str = "gru",
         direction: str = "bidirectional",
+        num_layers: int = 1,
         word_projection: bool = False,
-        recurrent_dropout_rate: float = 0.0,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        embeddings_initializer: InitializerLike = "uniform",
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        recurrent_initializer: InitializerLike = "orthogonal",
+        bias_initializer: InitializerLike | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(
+            vocabulary_size,
+            embedding_size,
+            units,
+            num_layers=num_layers,
+            dropout=dropout,
+            embeddings_initializer=embeddings_initializer,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            **kwargs,
+        )
         require_choice("Encoder.cell", tuple(CELLS), cell)
         require_choice("Encoder.direction", ("bidirectional", "forward", "backward"), direction)
         self.cell, self.direction = cell, direction
-        self.word_projection, self.recurrent_dropout_rate = word_projection, recurrent_dropout_rate
-        self.annotation_size = 2 * self.units if direction == "bidirectional" else self.units
-        numbers, make = range(self.depth), CELLS[cell]
+        self.word_projection, self.recurrent_dropout = word_projection, recurrent_dropout
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.annotation_size = 2 * units if direction == "bidirectional" else units
         self.forward_cells, self.backward_cells = (
-            [
-                make(self.units, initializer=self.initializer, dtype=self.dtype_policy.name, name=f"{way}_{i}")
-                for i in numbers
-                if direction != other
-            ]
+            [self._cell(f"{way}_{i}") for i in range(num_layers) if direction != other]
             for way, other in (("forward", "backward"), ("backward", "forward"))
+        )
+
+    def _cell(self, name: str) -> Cell:
+        return CELLS[self.cell](
+            self.units,
+            kernel_initializer=self.kernel_initializer,
+            recurrent_initializer=self.recurrent_initializer,
+            bias_initializer=self.bias_initializer,
+            dtype=self.dtype_policy,
+            name=name,
         )
 
     def build(self, ids_shape: Shape = (None, None)) -> None:
         """Builds the embedding and the cells."""
         super().build(ids_shape)
-        sizes = [self.embedding_size, *[self.annotation_size] * (self.depth - 1)]
+        sizes = [self.embedding_size, *[self.annotation_size] * (self.num_layers - 1)]
         for cells in (self.forward_cells, self.backward_cells):
             for cell, size in zip(cells, sizes, strict=False):
                 cell.build((None, None, size))
         if self.word_projection:
             self.word_kernel = self.add_weight(
-                (self.embedding_size, self.annotation_size),
-                initializer_of(self.initializer, "kernel", "glorot_uniform"),
-                name="word_kernel",
+                (self.embedding_size, self.annotation_size), self.kernel_initializer, name="word_kernel"
             )
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
@@ -171,25 +201,20 @@ class Encoder(BaseEncoder):
         batch, length = ids_shape
         state = (batch, self.units)
         last = LayerStates(state if self.forward_cells else None, state if self.backward_cells else None)
-        return Encoding((batch, length, self.annotation_size), (batch, length), (batch,), (last,) * self.depth)
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        names = ("cell", "direction", "word_projection", "recurrent_dropout_rate")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return Encoding((batch, length, self.annotation_size), (batch, length), (batch,), (last,) * self.num_layers)
 
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
-        embedded = dropout(embedded, self.dropout_rate, randomness, "source")
+        embedded = dropout(embedded, self.dropout, randomness, "source")
         values, states = embedded, []
-        for layer in range(self.depth):
-            x = dropout(values, self.dropout_rate, randomness, f"source layer {layer}") if layer else values
+        for layer in range(self.num_layers):
+            x = dropout(values, self.dropout, randomness, f"source layer {layer}") if layer else values
             values, last = self._read_layer(layer, x, mask, randomness)
             states.append(last)
         if self.word_projection:
-            values += matmul(embedded, self.word_kernel)
+            values = self.cast(values) + self.matmul(embedded, self.word_kernel)
         return values, tuple(states)
 
     def _read_layer(
@@ -213,13 +238,13 @@ class Encoder(BaseEncoder):
         """
         batch, name = tf.shape(x)[0], f"source {cell.name}"
         shape = tf.stack([batch, 1, self.units])
-        dropout_mask = draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, name, x.dtype)
+        dropout_mask = draw_dropout_mask(shape, self.recurrent_dropout, randomness, name, x.dtype)
 
         def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: CellState) -> tuple[CellState, tf.Tensor]:
             projected, is_token = inputs
             new = cell.advance(projected, state, dropout_mask)
             state = tf.nest.map_structure(lambda after, before: tf.where(is_token, after, before), new, state)
-            return state, cell.output(state)
+            return state, cell.output_of(state)
 
         inputs = cell.project(x), mask[:, :, tf.newaxis]
         last, outputs = scan(advance, inputs, cell.zero_state(batch), reverse=reverse)
@@ -238,18 +263,52 @@ class SelfAttentionEncoder(BaseEncoder):
         embedding_size: E. If it differs from ``units``, a linear projection maps E to ``units``.
         units: D, width of each position.
         heads: Number of heads of each layer; a divisor of ``units``.
-        layers: Number of layers.
-        dropout_rate: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
+        num_layers: Number of layers.
+        dropout: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
+        embeddings_initializer, kernel_initializer, bias_initializer: Initializers; see :class:`BaseEncoder`.
+
+    Example:
+        >>> encoder = SelfAttentionEncoder(100, 16, 8, heads=2)
+        >>> encoder(tf.constant([[5, 6, 3], [7, 3, 0]])).values.shape
+        TensorShape([2, 3, 8])
     """
 
-    def __init__(self, *, heads: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        units: int,
+        *,
+        heads: int,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        embeddings_initializer: InitializerLike = "uniform",
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            vocabulary_size,
+            embedding_size,
+            units,
+            num_layers=num_layers,
+            dropout=dropout,
+            embeddings_initializer=embeddings_initializer,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            **kwargs,
+        )
         self.heads = heads
         self.blocks = [
             SelfAttentionLayer(
-                self.units, heads, initializer=self.initializer, dtype=self.dtype_policy.name, name=f"source_layer_{i}"
+                units,
+                heads,
+                kernel_initializer=kernel_initializer,
+                bias_initializer=bias_initializer or "zeros",
+                dtype=self.dtype_policy,
+                name=f"source_layer_{i}",
             )
-            for i in range(self.depth)
+            for i in range(num_layers)
         ]
 
     def build(self, ids_shape: Shape = (None, None)) -> None:
@@ -257,32 +316,26 @@ class SelfAttentionEncoder(BaseEncoder):
         super().build(ids_shape)
         if self.embedding_size != self.units:
             self.input_kernel = self.add_weight(
-                (self.embedding_size, self.units),
-                initializer_of(self.initializer, "kernel", "glorot_uniform"),
-                name="input_kernel",
+                (self.embedding_size, self.units), self.kernel_initializer, name="input_kernel"
             )
         for block in self.blocks:
-            block.build()
-        self.norm = layer_norm(self.units, "norm", self.dtype_policy)
+            block.build((None, None, self.units))
+        self.norm = layer_norm(self.units, "norm", self)
 
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
         """Returns the shapes of the encoding."""
         batch, length = ids_shape
         return Encoding((batch, length, self.units), (batch, length), (batch,), ())
 
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "heads": self.heads}
-
     def encode(
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
-        x = embedded if self.embedding_size == self.units else matmul(embedded, self.input_kernel)
+        x = embedded if self.embedding_size == self.units else self.matmul(embedded, self.input_kernel)
         x = with_positions(x * self.units**0.5, tf.range(keras.ops.shape(x)[1]))
-        x = dropout(x, self.dropout_rate, randomness, "source")
+        x = dropout(x, self.dropout, randomness, "source")
         for block in self.blocks:
-            masks = draw_masks(x, self.dropout_rate, randomness, block.name)
+            masks = draw_masks(x, self.dropout, randomness, block.name)
             x = block.attend_to_self(x, mask[:, tf.newaxis], masks)
             x = block.feed_forward(x, masks)
         return self.norm(x), ()

@@ -75,3 +75,8 @@ class Ensemble(tf.Module):
 
 Predictor: TypeAlias = Seq2Seq | Ensemble
 """A model or an ensemble: encodes sources, and predicts the next tokens in a search."""
+
+
+def models_of(predictor: Predictor) -> list[Seq2Seq]:
+    """Returns the models of an ensemble; of a model, itself."""
+    return predictor.models if isinstance(predictor, Ensemble) else [predictor]

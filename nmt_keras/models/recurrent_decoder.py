@@ -1,18 +1,19 @@
 """Recurrent decoders: attend then update, conditional, update then attend, and input feeding."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.config import require_choice
 from nmt_keras.layers.attention import Attention, AttentionWeights
-from nmt_keras.layers.base import Shape, serialize
+from nmt_keras.layers.base import InitializerLike, Shape
 from nmt_keras.layers.bridges import Bridge, DenseBridge
-from nmt_keras.layers.cells import CELLS, CellState
+from nmt_keras.layers.cells import CELLS, Cell, CellState
+from nmt_keras.layers.context import products
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
-from nmt_keras.layers.memory import Encoding, Memory
+from nmt_keras.layers.memory import Encoding, Memory, shape_of_encoding
 from nmt_keras.layers.output import AttentionalOutput, MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.stack import StackedCells, StackMasks
 from nmt_keras.models.decoder import BaseDecoder
@@ -38,43 +39,71 @@ class RecurrentDecoder(BaseDecoder):
     """Base of the four recurrent decoders.
 
     Args:
+        vocabulary_size: V of the target.
+        embedding_size: E.
         units: U, state size of each layer.
         attention: Attention that computes c_i.
+        output_state: State that the output layer reads, "previous" or "current"; None for the class's default.
         cell: Name in ``cells.CELLS``.
+        num_layers: Number of layers.
         reads_words: If True, the cells read the embedding of the previous token.
         bridge: Bridge that computes s_0; None for a :class:`DenseBridge`.
         output_layer: Layer that computes features and logits; None for the class's default. With tied embeddings, its
             matrix is that of the embedding.
-        dropout_rate: Dropout rate of the embeddings and between layers.
-        recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
-        initializer: Scheme of the initial weights of the layers that the decoder makes.
-        kwargs: See :class:`BaseDecoder`.
+        dropout: Dropout rate of the embeddings and between layers.
+        output_dropout: Dropout rate of the features; ``None`` for ``dropout``.
+        recurrent_dropout: Dropout rate of the state that a cell reads. All positions share one mask.
+        embeddings_initializer, kernel_initializer, recurrent_initializer, bias_initializer: Initializers of the
+            layers that the decoder makes; see :class:`BaseDecoder` and ``Cell``.
     """
 
-    cell_reads_context = False
+    cell_reads_context: ClassVar[bool] = False
     """If True, the first cell reads c_i."""
+
+    has_word_cell: ClassVar[bool] = False
+    """If True, ``word_cell`` reads the word, before the attention."""
+
+    output_states: ClassVar[tuple[str, ...]] = ("current",)
+    """States that the output layer can read; the first is the default."""
 
     def __init__(
         self,
-        *,
         vocabulary_size: int,
+        embedding_size: int,
         units: int,
+        *,
         attention: Attention,
+        output_state: str | None = None,
         cell: str = "gru",
-        layers: int = 1,
+        num_layers: int = 1,
         reads_words: bool = True,
         bridge: Bridge | None = None,
         output_layer: OutputLayer | None = None,
-        recurrent_dropout_rate: float = 0.0,
-        initializer: str = "glorot",
+        dropout: float = 0.0,
+        output_dropout: float | None = None,
+        recurrent_dropout: float = 0.0,
+        embeddings_initializer: InitializerLike = "uniform",
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        recurrent_initializer: InitializerLike = "orthogonal",
+        bias_initializer: InitializerLike | None = None,
         **kwargs: Any,
     ) -> None:
+        dense = {
+            "kernel_initializer": kernel_initializer,
+            "bias_initializer": bias_initializer or "zeros",
+            "dtype": kwargs.get("dtype"),
+        }
         super().__init__(
-            vocabulary_size=vocabulary_size,
-            units=units,
-            layers=layers,
-            output_layer=output_layer or self.default_output_layer(vocabulary_size, units, initializer),
-            initializer=initializer,
+            vocabulary_size,
+            embedding_size,
+            units,
+            output_layer=output_layer or self.default_output_layer(vocabulary_size, units, **dense),
+            num_layers=num_layers,
+            dropout=dropout,
+            output_dropout=output_dropout,
+            embeddings_initializer=embeddings_initializer,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
             **kwargs,
         )
         require_choice("cell", tuple(CELLS), cell)
@@ -83,71 +112,68 @@ class RecurrentDecoder(BaseDecoder):
                 "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units), received "
                 f"{attention!r}."
             )
-        self.cell, self.reads_words = cell, reads_words
-        self.recurrent_dropout_rate = recurrent_dropout_rate
-        cells = [
-            CELLS[cell](units, initializer=initializer, dtype=self.dtype_policy.name, name=f"cell_{i}")
-            for i in range(layers)
-        ]
-        self.stack = StackedCells(cells, dtype=self.dtype_policy.name, name="stack")
-        self.bridge = bridge or DenseBridge(
-            units, layers=layers, initializer=initializer, dtype=self.dtype_policy.name, name="bridge"
-        )
+        self.cell, self.reads_words, self.recurrent_dropout = cell, reads_words, recurrent_dropout
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        cells = [self._cell(f"cell_{i}") for i in range(num_layers)]
+        self.stack = StackedCells(cells, dtype=self.dtype_policy, name="stack")
+        self.bridge = bridge or DenseBridge(units, num_layers, **dense, name="bridge")
         self.attention = attention
+        if self.has_word_cell:
+            self.word_cell = self._cell("word_cell")
+        # the previous state alone depends on neither the previous word nor its context
+        states = ("current",) if isinstance(self.output_layer, StateOutput) else self.output_states
+        self.output_state = states[0] if output_state is None else output_state
+        require_choice("output_state", states, self.output_state)
+
+    def _cell(self, name: str) -> Cell:
+        return CELLS[self.cell](
+            self.units,
+            kernel_initializer=self.kernel_initializer,
+            recurrent_initializer=self.recurrent_initializer,
+            bias_initializer=self.bias_initializer,
+            dtype=self.dtype_policy,
+            name=name,
+        )
 
     @staticmethod
-    def default_output_layer(vocabulary_size: int, units: int, initializer: str) -> OutputLayer:
+    def default_output_layer(vocabulary_size: int, units: int, **kwargs: Any) -> OutputLayer:
         """Returns a deep output with U / 2 maxout units, as in Bahdanau et al. 2014."""
-        units = max(1, units // 2)
-        return MaxoutOutput(vocabulary_size, units=units, initializer=initializer, name="output_layer")
+        return MaxoutOutput(vocabulary_size, max(1, units // 2), **kwargs, name="output_layer")
 
-    def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
+    def build(self, ids_shape: Shape, encoding_shape: Encoding | Shape) -> None:
         """Builds all layers; see :class:`BaseDecoder`."""
         super().build(ids_shape, encoding_shape)
+        encoding = shape_of_encoding(encoding_shape)
         states, words = (None, None, self.units), (None, None, self.embedding_size)
-        contexts = (None, None, self.attention.context_size(encoding_shape))
-        self.has_context = contexts[-1] > 0
+        width = self.attention.context_size(encoding)
+        contexts = (None, None, width) if width else None
         if not self.attention.built:
-            self.attention.build(states, encoding_shape.values)
+            self.attention.build(states, encoding.values)
         if not self.bridge.built:
-            self.bridge.build(encoding_shape)
+            self.bridge.build(encoding)
         if not self.output_layer.built:
             self.output_layer.build(states, contexts, words)
-        self.build_cells(words if self.reads_words else None, contexts if self.has_context else None)
+        self.build_cells(words if self.reads_words else None, contexts)
 
     def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
         """Builds the cells. A shape is None if there are no words or no contexts."""
         self.stack.build(words_shape, contexts_shape if self.cell_reads_context else None)
 
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        names = ("cell", "reads_words", "recurrent_dropout_rate")
-        layers = {name: serialize(getattr(self, name)) for name in ("attention", "bridge")}
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}, **layers}
-
     def setup_memory(self, encoding: Encoding) -> Memory:
-        """Returns the annotations, their keys for the attention, and the annotations multiplied by C and C_o.
-
-        The papers multiply c_i = SUM_j alpha_ij h_j by C in the cell and by C_o in the output layer. Here, C and C_o
-        multiply the annotations, once per sentence: C c_i = SUM_j alpha_ij (C h_j). docs/speed-history.md has the
-        gain.
-        """
-        memory = Memory(*encoding, self.attention.keys(encoding))
-        if not self.has_context:
-            return memory
-        values = self.attention.values(encoding)
-        return memory._replace(
-            cell_values=self.stack.cells[0].project_context(values) if self.cell_reads_context else None,
-            output_values=self.output_layer.project_context(values),
-        )
+        """Returns the annotations, and their keys for the attention."""
+        memory = Memory(self.cast(encoding.values), *encoding[1:], self.attention.keys(encoding))
+        readers = [self.stack.cells[0], self.output_layer] if self.cell_reads_context else [self.output_layer]
+        return memory._replace(products=products(self.attention.vectors(memory), readers))
 
     def initial_state(self, memory: Memory) -> DecoderState:
         """Returns s_0."""
-        return DecoderState(self.bridge.states(self.stack, memory), tf.zeros_like(memory.lengths)[:, tf.newaxis])
+        starts = zip(self.stack.cells, self.bridge.states(memory), strict=True)
+        states = [cell.state_of(*(part[:, tf.newaxis] for part in tf.nest.flatten(start))) for cell, start in starts]
+        return DecoderState(tuple(states), tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
+    def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""
-        embedded = dropout(self.embedding(ids), self.dropout_rate, randomness, "target")
+        embedded = dropout(self.embedding(ids), self.dropout, randomness, "target")
         return Inputs(embedded, self._project(embedded), self._draw_masks(embedded, randomness))
 
     def _project(self, embedded: tf.Tensor) -> tf.Tensor:
@@ -161,8 +187,8 @@ class RecurrentDecoder(BaseDecoder):
             shape = tf.stack([batch, positions, self.units])
             return draw_dropout_mask(shape, rate, source, f"{self.stack.name} {name}", embedded.dtype)
 
-        inputs = [draw(length, self.dropout_rate, randomness, f"layer {n}") for n in range(1, self.depth)]
-        states = [draw(1, self.recurrent_dropout_rate, once, f"state {n}") for n in range(self.depth)]
+        inputs = [draw(length, self.dropout, randomness, f"layer {n}") for n in range(1, self.num_layers)]
+        states = [draw(1, self.recurrent_dropout, once, f"state {n}") for n in range(self.num_layers)]
         states = [mask if mask is None else tf.repeat(mask, length, axis=1) for mask in states]
         return StackMasks(tuple(inputs), tuple(states))
 
@@ -176,32 +202,29 @@ class Decoder(RecurrentDecoder):
 
     W e(y_{i-1}) is computed for all steps at once.
 
-    Args:
-        output_state: State that the output layer reads: "previous" for the appendix's s_{i-1}, "current" for the main
-            text's s_i. None for "current" if the output layer reads the state alone, else for "previous".
-        kwargs: See :class:`RecurrentDecoder`.
+    The output layer reads "previous", the appendix's s_{i-1}, or "current", the main text's s_i.
+
+    Args: See :class:`RecurrentDecoder`.
+
+    Example:
+        >>> encoder, decoder = Encoder(100, 16, 8), Decoder(90, 16, 8, attention=BahdanauAttention(8))
+        >>> decoder(tf.constant([[2, 5, 6]]), encoder(tf.constant([[5, 6, 7, 3]]))).logits.shape
+        TensorShape([1, 3, 90])
+        >>> pixels = tf.ones([1, 49, 32])  # any annotations
+        >>> Decoder(90, 16, 8, attention=BahdanauAttention(8))(tf.constant([[2, 5, 6]]), pixels).alignment.shape
+        TensorShape([1, 3, 49])
     """
 
     cell_reads_context = True
-
-    def __init__(self, *, output_state: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        # s_{i-1} alone depends on neither y_{i-1} nor c_i
-        states = ("current",) if isinstance(self.output_layer, StateOutput) else ("previous", "current")
-        self.output_state = states[0] if output_state is None else output_state
-        require_choice("output_state", states, self.output_state)
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "output_state": self.output_state}
+    output_states: ClassVar[tuple[str, ...]] = ("previous", "current")
 
     def advance(
         self, x: Inputs, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes alpha_i, c_i and s_i. The results are the output layer's state and alpha_i."""
-        previous = self.stack.output(state.cell_states)  # s_{i-1}
+        previous = self.stack.output_of(state.cell_states)  # s_{i-1}
         weights = self.attention.attend(previous, state.position, memory)  # alpha_i
-        context = self.attention.context(weights, memory.cell_values)  # C c_i
+        context = self.attention.context(weights, memory)  # c_i
         cell_states, current = self.stack.advance(x.projected, state.cell_states, x.masks, context)  # s_i
         output_state = previous if self.output_state == "previous" else current
         return DecoderState(cell_states, state.position + 1), (output_state, weights)
@@ -211,7 +234,7 @@ class Decoder(RecurrentDecoder):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features and the alignments."""
         state, weights = results
-        context = self.attention.context(weights, memory.output_values)  # C_o c_i
+        context = self.attention.context(weights, memory)  # c_i
         features = self.output_layer.features(state, context, x.embedded)
         return features, self.attention.alignment(weights, memory)
 
@@ -230,17 +253,16 @@ class ConditionalDecoder(Decoder):
 
     Both cells belong to the first layer, and s_i is its state. Higher layers read s_i.
 
-    Args:
-        output_state: "current": the output layer reads s_i.
-        kwargs: See :class:`RecurrentDecoder`.
+    Args: See :class:`RecurrentDecoder`.
+
+    Example:
+        >>> decoder = ConditionalDecoder(90, 16, 8, attention=BahdanauAttention(8))
+        >>> decoder(tf.constant([[2, 5, 6]]), tf.ones([1, 4, 16])).logits.shape
+        TensorShape([1, 3, 90])
     """
 
-    def __init__(self, *, output_state: str = "current", **kwargs: Any) -> None:
-        require_choice("output_state", ("current",), output_state)
-        super().__init__(output_state=output_state, **kwargs)
-        self.word_cell = CELLS[self.cell](
-            self.units, initializer=self.initializer, dtype=self.dtype_policy.name, name="word_cell"
-        )
+    has_word_cell = True
+    output_states = ("current",)
 
     def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
         """Builds the cell that reads the word, and the others, of which the first reads the context."""
@@ -256,9 +278,9 @@ class ConditionalDecoder(Decoder):
         """Computes s'_i, alpha_i, c_i and s_i. The results are s_i and alpha_i."""
         first, *others = state.cell_states
         intermediate = self.word_cell.advance(x.projected, first, x.masks.states[0])  # s'_i
-        weights = self.attention.attend(self.word_cell.output(intermediate), state.position, memory)  # alpha_i
-        context = self.attention.context(weights, memory.cell_values)  # C c_i
-        bias = tf.cast(self.stack.cells[0].bias, self.compute_dtype)
+        weights = self.attention.attend(self.word_cell.output_of(intermediate), state.position, memory)  # alpha_i
+        context = self.attention.context(weights, memory)  # c_i
+        bias = self.stack.cells[0].cast(self.stack.cells[0].bias)
         cell_states, current = self.stack.advance(bias, (intermediate, *others), x.masks, context)  # s_i
         return DecoderState(cell_states, state.position + 1), (current, weights)
 
@@ -275,12 +297,17 @@ class LuongDecoder(RecurrentDecoder):
     :class:`InputFeedingDecoder` feeds h~_{t-1} back.
 
     Args: See :class:`RecurrentDecoder`.
+
+    Example:
+        >>> decoder = LuongDecoder(90, 16, 8, attention=GlobalAttention(GeneralScore()))
+        >>> decoder(tf.constant([[2, 5, 6]]), tf.ones([1, 4, 16])).logits.shape
+        TensorShape([1, 3, 90])
     """
 
     @staticmethod
-    def default_output_layer(vocabulary_size: int, units: int, initializer: str) -> OutputLayer:
+    def default_output_layer(vocabulary_size: int, units: int, **kwargs: Any) -> OutputLayer:
         """Returns a layer with h~_t of width U."""
-        return AttentionalOutput(vocabulary_size, units=units, initializer=initializer, name="output_layer")
+        return AttentionalOutput(vocabulary_size, units, **kwargs, name="output_layer")
 
     def advance(
         self, x: Inputs, state: DecoderState, memory: Memory
@@ -293,7 +320,7 @@ class LuongDecoder(RecurrentDecoder):
         """Computes a_t and h~_t. Returns h~_t and the alignments."""
         states, positions = results
         weights = self.attention.attend(states, positions, memory)  # a_t
-        context = self.attention.context(weights, memory.output_values)  # W_c's block of c_t
+        context = self.attention.context(weights, memory)  # c_t
         features = self.output_layer.features(states, context, x.embedded)
         return features, self.attention.alignment(weights, memory)
 
@@ -305,6 +332,11 @@ class InputFeedingDecoder(RecurrentDecoder):
     (Luong, Pham, Manning 2015, section 3.3.) Attention and the output layer's features are computed in the loop.
 
     Args: See :class:`RecurrentDecoder`.
+
+    Example:
+        >>> decoder = InputFeedingDecoder(90, 16, 8, attention=GlobalAttention(GeneralScore()))
+        >>> decoder(tf.constant([[2, 5, 6]]), tf.ones([1, 4, 16])).logits.shape
+        TensorShape([1, 3, 90])
     """
 
     default_output_layer = staticmethod(LuongDecoder.default_output_layer)
@@ -316,17 +348,17 @@ class InputFeedingDecoder(RecurrentDecoder):
     def initial_state(self, memory: Memory) -> DecoderState:
         """Returns s_0, and h~_0 = 0."""
         state = super().initial_state(memory)
-        zeros = tf.zeros([tf.shape(state.position)[0], 1, self.output_layer.feature_size], self.compute_dtype)
+        shape = [tf.shape(state.position)[0], 1, self.output_layer.feature_size]
+        zeros = tf.zeros(shape, self.output_layer.compute_dtype)
         return state._replace(attentional=zeros)
 
     def advance(
         self, x: Inputs, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes h_t, a_t, c_t and h~_t. The results are h~_t and a_t."""
-        feeding = self.stack.cells[0].project_context(state.attentional)
-        cell_states, top = self.stack.advance(x.projected, state.cell_states, x.masks, feeding)  # h_t
+        cell_states, top = self.stack.advance(x.projected, state.cell_states, x.masks, state.attentional)  # h_t
         weights = self.attention.attend(top, state.position, memory)  # a_t
-        context = self.attention.context(weights, memory.output_values)  # c_t, times its block of W_c
+        context = self.attention.context(weights, memory)  # c_t
         attentional = self.output_layer.features(top, context, x.embedded)  # h~_t
         return DecoderState(cell_states, state.position + 1, attentional), (attentional, weights)
 

@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Shape, layer_norm
+from nmt_keras.layers.base import InitializerLike, Shape, layer_norm
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
-from nmt_keras.layers.initializers import initializer_of
-from nmt_keras.layers.matmul import matmul
-from nmt_keras.layers.memory import Encoding, Memory
+from nmt_keras.layers.memory import Encoding, Memory, shape_of_encoding
 from nmt_keras.layers.output import OutputLayer, StateOutput
 from nmt_keras.layers.self_attention import (
     SelfAttentionLayer,
@@ -45,74 +43,98 @@ class SelfAttentionDecoder(BaseDecoder):
     positions at once. ``advance`` computes the same results position by position.
 
     Args:
+        vocabulary_size: V of the target.
+        embedding_size: E. If it differs from ``units``, a linear projection maps the embeddings to ``units``.
         units: Width of each position.
         heads: Number of heads of each attention.
+        num_layers: Number of layers.
         max_positions: Maximum number of target tokens in a search, END included.
         output_layer: Layer that computes features and logits; None for one linear layer.
-        dropout_rate: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
-        kwargs: See :class:`BaseDecoder`. If ``embedding_size`` differs from ``units``, a linear projection maps the
-            embeddings to ``units``.
+        dropout: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
+        output_dropout: Dropout rate of the features; ``None`` for ``dropout``.
+        embeddings_initializer, kernel_initializer, bias_initializer: Initializers; see :class:`BaseDecoder`.
+
+    Example:
+        >>> decoder = SelfAttentionDecoder(90, 16, 8, heads=2)
+        >>> decoder(tf.constant([[2, 5, 6]]), tf.ones([1, 4, 16])).logits.shape
+        TensorShape([1, 3, 90])
     """
 
     def __init__(
         self,
-        *,
         vocabulary_size: int,
+        embedding_size: int,
         units: int,
+        *,
         heads: int,
+        num_layers: int = 1,
         max_positions: int = 100,
         output_layer: OutputLayer | None = None,
+        dropout: float = 0.0,
+        output_dropout: float | None = None,
+        embeddings_initializer: InitializerLike = "uniform",
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike | None = None,
         **kwargs: Any,
     ) -> None:
-        initializer = kwargs.get("initializer", "glorot")
-        output_layer = output_layer or StateOutput(vocabulary_size, initializer=initializer, name="output_layer")
-        super().__init__(vocabulary_size=vocabulary_size, units=units, output_layer=output_layer, **kwargs)
+        initializers: dict[str, Any] = {
+            "kernel_initializer": kernel_initializer,
+            "bias_initializer": bias_initializer or "zeros",
+            "dtype": kwargs.get("dtype"),
+        }
+        super().__init__(
+            vocabulary_size,
+            embedding_size,
+            units,
+            output_layer=output_layer or StateOutput(vocabulary_size, **initializers, name="output_layer"),
+            num_layers=num_layers,
+            dropout=dropout,
+            output_dropout=output_dropout,
+            embeddings_initializer=embeddings_initializer,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            **kwargs,
+        )
         self.heads, self.max_positions = heads, max_positions
+        initializers["dtype"] = self.dtype_policy
         self.blocks = [
-            SelfAttentionLayer(
-                units, heads, initializer=self.initializer, dtype=self.dtype_policy.name, name=f"target_layer_{i}"
-            )
-            for i in range(self.depth)
+            SelfAttentionLayer(units, heads, **initializers, name=f"target_layer_{i}") for i in range(num_layers)
         ]
 
-    def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
+    def build(self, ids_shape: Shape, encoding_shape: Encoding | Shape) -> None:
         """Builds all layers; see :class:`BaseDecoder`."""
         super().build(ids_shape, encoding_shape)
         states, words = (None, None, self.units), (None, None, self.embedding_size)
         if self.embedding_size != self.units:
             self.input_kernel = self.add_weight(
-                (self.embedding_size, self.units),
-                initializer_of(self.initializer, "kernel", "glorot_uniform"),
-                name="input_kernel",
+                (self.embedding_size, self.units), self.kernel_initializer, name="input_kernel"
             )
         for block in self.blocks:
-            block.build(encoding_shape.values)
-        self.norm = layer_norm(self.units, "norm", self.dtype_policy)
-        self.output_layer.build(states, (None, None, 0), words)
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "heads": self.heads, "max_positions": self.max_positions}
+            block.build(states, shape_of_encoding(encoding_shape).values)
+        self.norm = layer_norm(self.units, "norm", self)
+        self.output_layer.build(states, None, words)
 
     def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, and their keys and values for each layer."""
         keys = tuple(block.cross_attention.keys_and_values(encoding.values) for block in self.blocks)
-        return Memory(*encoding, keys)
+        return Memory(self.cast(encoding.values), *encoding[1:], keys)
 
     def initial_state(self, memory: Memory) -> SelfAttentionState:
         """Returns a state without earlier positions."""
         batch = tf.shape(memory.lengths)[0]
         empty = tf.zeros([batch, 1, self.max_positions, self.units], self.compute_dtype)
-        return SelfAttentionState((empty,) * self.depth, (empty,) * self.depth, tf.zeros([batch, 1], tf.int32))
+        return SelfAttentionState(
+            (empty,) * self.num_layers, (empty,) * self.num_layers, tf.zeros([batch, 1], tf.int32)
+        )
 
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
+    def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
         """Returns sqrt(units) · e(y_{i-1}), and the dropout masks."""
         embedded = self.embedding(ids)
         if self.embedding_size != self.units:
-            embedded = matmul(embedded, self.input_kernel)
+            embedded = self.matmul(embedded, self.input_kernel)
         embedded *= self.units**0.5
-        mask = draw_dropout_mask(tf.shape(embedded), self.dropout_rate, randomness, "target", embedded.dtype)
-        masks = tuple(draw_masks(embedded, self.dropout_rate, randomness, block.name) for block in self.blocks)
+        mask = draw_dropout_mask(tf.shape(embedded), self.dropout, randomness, "target", embedded.dtype)
+        masks = tuple(draw_masks(embedded, self.dropout, randomness, block.name) for block in self.blocks)
         return SelfAttentionInputs(embedded, mask, masks)
 
     def advance(
@@ -126,7 +148,9 @@ class SelfAttentionDecoder(BaseDecoder):
         layers = zip(self.blocks, memory.keys, state.keys, state.values, x.masks, strict=True)
         for block, source, keys, values, masks in layers:
             normed = block.self_attention_norm(hidden)
-            key, value = tf.split(matmul(normed, block.self_attention.key_value_kernel), 2, axis=-1)
+            key, value = tf.split(
+                block.self_attention.matmul(normed, block.self_attention.key_value_kernel), 2, axis=-1
+            )
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
             added = block.self_attention.attend_per_query(normed, keys, values, seen)
             hidden += apply_dropout(added, masks.self_attention)
@@ -146,7 +170,7 @@ class SelfAttentionDecoder(BaseDecoder):
 
     def teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
         """Predicts every target token, at all positions at once; see ``call``."""
-        x = self.inputs(ids, randomness)
+        x = self.embed(ids, randomness)
         positions = tf.range(keras.ops.shape(ids)[1])
         hidden = apply_dropout(with_positions(x.embedded, positions), x.dropout_mask)
         earlier = (positions <= positions[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
@@ -154,4 +178,4 @@ class SelfAttentionDecoder(BaseDecoder):
             hidden = block.attend_to_self(hidden, earlier, masks)
             hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
             hidden = block.feed_forward(hidden, masks)
-        return self.output(x, (hidden, alignment), memory, randomness)
+        return self.readout(x, (hidden, alignment), memory, randomness)

@@ -1,15 +1,14 @@
 """Seq2Seq: an encoder and a decoder as one Keras model."""
 
-from typing import Self
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import PAD, ModelConfig
-from nmt_keras.layers.base import Nest, deserialize, serialize
+from nmt_keras.config import END, PAD, ModelConfig
+from nmt_keras.layers.base import Nest, Part
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.internals import masked
-from nmt_keras.layers.losses import MaskedCrossEntropy
+from nmt_keras.layers.losses import MaskedCrossEntropy, with_scalars
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.layers.memory import Memory
 from nmt_keras.models.builder import build_decoder, build_encoder
@@ -19,7 +18,7 @@ from nmt_keras.models.prediction import Prediction
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class Seq2Seq(keras.Model):
+class Seq2Seq(Part, keras.Model):
     """Encoder-decoder model: ``model((source_ids, target_inputs))`` returns a DecoderOutput.
 
     Its logits predict p(y_i | y_<i, x) for all i at once. ``compile`` and ``fit`` train the model on batches
@@ -31,6 +30,16 @@ class Seq2Seq(keras.Model):
         decoder: Decoder, which attends to the encoder's annotations.
         shares_recurrence: If True, encoder and decoder, which both have one tanh layer, have one recurrent matrix U.
         seed: Seed of dropout under ``fit``.
+
+    Example:
+        >>> encoder, decoder = Encoder(100, 16, 8), Decoder(90, 16, 8, attention=BahdanauAttention(8))
+        >>> model = Seq2Seq(encoder, decoder)
+        >>> model.compile("adam", metrics=["accuracy"])
+        >>> source, target = np.array([[5, 6, 3]]), np.array([[7, 8, 3]])  # END is 3
+        >>> read = np.array([[2, 7, 8]])  # START is 2
+        >>> history = model.fit((source, read), target, verbose=0)
+        >>> model((source, read)).logits.shape
+        TensorShape([1, 3, 90])
     """
 
     def __init__(
@@ -40,9 +49,9 @@ class Seq2Seq(keras.Model):
         *,
         shares_recurrence: bool = False,
         seed: int = 0,
-        **kwargs: object,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.encoder, self.decoder = encoder, decoder
         self.shares_recurrence, self.seed = shares_recurrence, seed
         self.source_vocabulary_size, self.target_vocabulary_size = encoder.vocabulary_size, decoder.vocabulary_size
@@ -92,25 +101,36 @@ class Seq2Seq(keras.Model):
         return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
 
     def compile(
-        self, optimizer: str | keras.optimizers.Optimizer = "rmsprop", loss: Nest = None, **kwargs: object
+        self,
+        optimizer: str | keras.optimizers.Optimizer = "rmsprop",
+        loss: Nest = None,
+        metrics: Nest = None,
+        **kwargs: Any,
     ) -> None:
         """Configures ``fit``, as in Keras. The default loss is :class:`MaskedCrossEntropy`."""
-        super().compile(optimizer, MaskedCrossEntropy() if loss is None else loss, **kwargs)
+        loss = MaskedCrossEntropy() if loss is None else loss
+        super().compile(optimizer, loss, metrics=with_scalars(metrics), **kwargs)
 
     def compile_from_config(self, config: dict[str, object]) -> None:
         """Compiles a loaded model, as Keras does for a model that does not override ``compile``."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
+    def compute_mask(self, inputs: tuple[tf.Tensor, tf.Tensor], previous_mask: Nest = None) -> DecoderOutput:
+        """Returns the mask that Keras attaches to the logits: no token follows END, and none follows PAD."""
+        _, target = inputs
+        real = keras.ops.logical_and(keras.ops.not_equal(target, PAD), keras.ops.not_equal(target, END))
+        return DecoderOutput(real, None)
+
     def compute_loss(
         self, x: Nest = None, y: Nest = None, y_pred: Nest = None, sample_weight: Nest = None, training: bool = True
     ) -> tf.Tensor:
         """Returns the loss of the logits, as in Keras. Padding has no effect."""
-        return super().compute_loss(x, y, masked(y_pred.logits, tf.not_equal(y, PAD)), sample_weight, training)
+        return super().compute_loss(x, y, y_pred.logits, sample_weight, training)
 
     def compute_metrics(self, x: Nest, y: Nest, y_pred: Nest, sample_weight: Nest = None) -> dict[str, object]:
         """Returns the metrics of the logits, as in Keras. Padding has no effect."""
-        return super().compute_metrics(x, y, masked(y_pred.logits, tf.not_equal(y, PAD)), sample_weight)
+        return super().compute_metrics(x, y, y_pred.logits, sample_weight)
 
     def encode(self, ids: tf.Tensor) -> Memory:
         """Encodes sources and returns the decoder memory.
@@ -131,20 +151,22 @@ class Seq2Seq(keras.Model):
         """Computes one search step from ``ids`` [B, Q]. Open ``weights_read_once`` around the search."""
         return self.decoder.step(ids, state, memory)
 
-    def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments."""
-        parts = {name: serialize(getattr(self, name)) for name in ("encoder", "decoder")}
-        return {**super().get_config(), **parts, "shares_recurrence": self.shares_recurrence, "seed": self.seed}
 
-    @classmethod
-    def from_config(cls, config: dict[str, object]) -> Self:
-        """Creates a model from the result of ``get_config``."""
-        return cls(**deserialize(cls, config))
+def build_model(
+    config: ModelConfig,
+    source_vocabulary_size: int,
+    target_vocabulary_size: int,
+    dtype: str | keras.DTypePolicy | None = None,
+) -> Seq2Seq:
+    """Builds the model that ``config`` declares, with initial weights.
 
-
-def build_model(config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
-    """Builds the model that ``config`` declares, with initial weights, for vocabularies of the given sizes."""
-    encoder, decoder = build_encoder(config, source_vocabulary_size), build_decoder(config, target_vocabulary_size)
-    model = Seq2Seq(encoder, decoder, shares_recurrence=config.decoder.shares_recurrence)
+    Args:
+        config: Configuration of encoder, attention and decoder.
+        source_vocabulary_size, target_vocabulary_size: V of each side.
+        dtype: Dtype policy of all layers, such as "mixed_bfloat16"; None for Keras's global policy.
+    """
+    encoder = build_encoder(config, source_vocabulary_size, dtype)
+    decoder = build_decoder(config, target_vocabulary_size, dtype)
+    model = Seq2Seq(encoder, decoder, shares_recurrence=config.decoder.shares_recurrence, dtype=dtype)
     model.build()
     return model

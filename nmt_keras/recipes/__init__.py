@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from nmt_keras.config import Recipe, require, require_choice
 from nmt_keras.io.errors import require_shallow
 from nmt_keras.io.lines import read_lines
+from nmt_keras.io.modules import require_imported
 from nmt_keras.recipes.lecture import (
     LECTURE_BIDIRECTIONAL,
     LECTURE_DEEP,
@@ -99,11 +100,17 @@ def to_yaml(recipe: Recipe) -> str:
     return yaml.safe_dump(json.loads(recipe.to_json()), sort_keys=False, allow_unicode=True)
 
 
-def train_command(recipe: Recipe) -> str | None:
-    """Returns the command that trains ``recipe``, without corpus options, or ``None`` if its name is unknown."""
+def train_command(recipe: Recipe, modules: Iterable[str] = ()) -> str | None:
+    """Returns the command that trains ``recipe``, without corpus options, or ``None`` if its name is unknown.
+
+    Args:
+        recipe: The recipe.
+        modules: Modules that register layers of the recipe.
+    """
     if recipe.name not in RECIPES:
         return None
-    return " ".join(["nmt train", recipe.name, *_options(recipe, RECIPES[recipe.name])])
+    imports = (f"--import {name}" for name in modules)
+    return " ".join(["nmt train", recipe.name, *imports, *_options(recipe, RECIPES[recipe.name])])
 
 
 def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
@@ -179,4 +186,5 @@ def _read(path: Path) -> Recipe:
     if isinstance(fields, dict):
         for field in ("format", "nmt_keras"):  # only in a run's recipe.json
             fields.pop(field, None)
+        require_imported(path, fields)
     return Recipe.from_json(json.dumps(fields), str(path))

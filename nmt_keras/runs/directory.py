@@ -14,6 +14,7 @@ from nmt_keras.config import Recipe, record_from
 from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions
 from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME
 from nmt_keras.io.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
+from nmt_keras.io.modules import FIELD, IMPORTED, require_imported
 
 FORMAT = 3
 """Format number of run directories, stored in ``recipe.json``."""
@@ -41,20 +42,29 @@ def read_recipe(folder: Path) -> Recipe:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file is not a recipe, or the run directory has another format.
+        ValueError: the file is not a recipe, the run directory has another format, or a module that registers layers
+            of the run has not been imported.
     """
     path = folder / RECIPE
     fields = read_json(path)
     require_format(path, fields, FORMAT, "Or train a new run with this version.")
     for name in stamped(FORMAT):
         fields.pop(name, None)
+    require_imported(path, fields)
     return Recipe.from_json(json.dumps(fields), str(path))
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
-    """Writes the recipe and the format number into a run directory; see ``write_whole``."""
-    record = {**stamped(FORMAT), **dataclasses.asdict(recipe)}
+    """Writes the recipe, the format number and the imported modules into a run directory; see ``write_whole``."""
+    modules = IMPORTED or imports(folder)
+    record = {**stamped(FORMAT), **({FIELD: modules} if modules else {}), **dataclasses.asdict(recipe)}
     write_whole(folder / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def imports(folder: Path) -> list[str]:
+    """Returns the modules that register layers of a run, as given to --import."""
+    path = folder / RECIPE
+    return list(read_json(path).get(FIELD, ())) if path.exists() else []
 
 
 def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from nmt_keras.cores import available_cores, use_cores
 from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.modules import IMPORTED, import_modules
 from nmt_keras.training import Interrupted
 
 
@@ -50,7 +51,7 @@ class Processes:
         # ``multiprocessing`` starts a resource tracker, which may outlive this process and keep standard error open
         command = [sys.executable, "-c", f"from {__name__} import _called; _called()"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        request = pickle.dumps((target, arguments))
+        request = pickle.dumps((IMPORTED, target, arguments))
         with self._lock:
             if self._stopped:
                 raise ChildProcessError("stopped")
@@ -69,13 +70,14 @@ class Processes:
 
 
 def _called() -> None:
-    """Reads a pickled function and its arguments from standard input, and calls the function.
+    """Reads modules to import, a pickled function and its arguments from standard input, and calls the function.
 
     For an expected error, prints a line instead of a traceback.
     """
-    target, arguments = pickle.load(sys.stdin.buffer)
+    modules, target, arguments = pickle.load(sys.stdin.buffer)
     print_utf8()
     try:
+        import_modules(modules)
         target(*arguments)
     except Interrupted as stop:
         sys.exit(128 + stop.signal_number)

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, Recipe, RunOptions
@@ -22,6 +23,7 @@ from nmt_keras.runs.directory import (
     CORPUS,
     LEXICON,
     SCORES,
+    imports,
     read_ancestors,
     resolve_recipe,
 )
@@ -67,6 +69,7 @@ class Run:
         strategy: tf.distribute.Strategy | None = None,
         stop_after: int | None = None,
         origin: CorpusOptions | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
         """Trains the run or resumes its training. Returns at once if the run is finished.
 
@@ -79,12 +82,15 @@ class Run:
                 call with the run directory on a shared disk. Only the chief writes.
             stop_after: Step after which training stops. The next call continues it. ``None`` trains to the end.
             origin: Options of the corpus, stored in ``origin.json``. ``None`` stores none.
+            callbacks: Keras callbacks; see ``training.Trainer`` for their calls. Each worker calls its own.
 
         Raises:
             ValueError: the recipe cannot be trained on the corpus; see ``training_data``.
         """
         data = training_data(corpus, self.recipe, report)
-        self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy, stop_after, origin)
+        self.recipe = train_run(
+            self.folder, self.recipe, data, report, show, options, strategy, stop_after, origin, callbacks
+        )
         if not is_chief(strategy) or not is_finished(self.folder):
             return
         if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
@@ -180,7 +186,7 @@ class Run:
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "recipe": dataclasses.asdict(self.recipe),
-            "command": train_command(self.recipe),
+            "command": train_command(self.recipe, imports(self.folder)),
             "corpus": read_json(self.folder / CORPUS),
             "ancestors": [{**each, "run": Path(each["run"]).name} for each in read_ancestors(self.folder)],
             "languages": {side: code for side, code in codes if code is not None},

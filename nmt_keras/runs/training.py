@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -35,7 +36,6 @@ from nmt_keras.runs.directory import (
 from nmt_keras.runs.training_data import Tokenizers, TrainingData
 from nmt_keras.text import load_tokenizer
 from nmt_keras.training import (
-    Callback,
     Checkpoints,
     Show,
     StrategyReplicas,
@@ -71,6 +71,7 @@ def train_run(
     strategy: tf.distribute.Strategy | None,
     stop_after: int | None,
     origin: CorpusOptions | None,
+    callbacks: Sequence[keras.callbacks.Callback],
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
     if (source := options.init_from) is not None:
@@ -103,13 +104,12 @@ def train_run(
                 load_weights(model, folder / INITIAL)
         report(describe_execution(uses_xla(config, model), config.precision))
         translator = ModelTranslator(*tokenizers, model, search=recipe.search)
-        callbacks: list[Callback] = []
         if options.profile:
-            callbacks.append(ProfilerCallback(folder / "tensorboard", options.profile))
+            callbacks = [ProfilerCallback(folder / "tensorboard", options.profile), *callbacks]
         if options.tensorboard and chief:
-            callbacks.append(TensorBoardCallback(folder / "tensorboard"))
+            callbacks = [TensorBoardCallback(folder / "tensorboard"), *callbacks]
         updater = Updater(model, config, replicas)
-        trainer = Trainer(
+        Trainer(
             updater,
             batches,
             Checkpoints(folder / CHECKPOINTS, updater, identity(folder, recipe)),
@@ -118,13 +118,8 @@ def train_run(
             report,
             show,
             callbacks,
-            more_minutes=options.more_minutes,
-            more_epochs=options.more_epochs,
-            previous=options.previous,
-            stop_after=stop_after,
             is_chief=chief,
-        )
-        trainer.train()
+        ).train(options, stop_after)
     return recipe
 
 

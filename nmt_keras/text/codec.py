@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import UNK, require
@@ -71,21 +72,42 @@ class Codec(tf.Module):
             sources, targets, copies = self._pairs(source, target)
             return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
 
-    def examples(self, source: Sequence[str], target: Sequence[str]) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-        """Returns the arguments ``x`` and ``y`` of ``Seq2Seq.fit`` for sentences and their translations.
+    def examples(self, source: Sequence[str], target: Sequence[str], batch_size: int = 64) -> tf.data.Dataset:
+        """Returns batches for ``Seq2Seq.fit``: sentences of similar lengths, in another order in every epoch.
+
+        Args:
+            source: Sentences.
+            target: Their translations.
+            batch_size: Number of pairs of a batch.
 
         Returns:
-            ((source ids [N, S], target inputs [N, T]), target ids [N, T]), all int32, padded with PAD. See
+            Batches ((source ids [B, S], target inputs [B, T]), target ids [B, T]), all int32, padded with PAD. See
             ``decoder_inputs``.
 
         Raises:
             ValueError: the numbers of sentences differ.
+
+        Example:
+            >>> codec = Codec(source_tokenizer, target_tokenizer)
+            >>> model.fit(codec.examples(spanish, english), shuffle=False, epochs=10)
         """
         counts = len(source), len(target)
         require(counts[0] == counts[1], "source, target", "as many sentences as translations", counts)
-        sides = (tf.constant(list(side), tf.string) for side in (source, target))
-        source_tokens, target_tokens = self.encode_pairs(*sides)
-        return (source_tokens.ids, decoder_inputs(target_tokens.ids)), target_tokens.ids
+        sources, targets = self.encode_pairs(*(tf.constant(list(side), tf.string) for side in (source, target)))
+        inputs = decoder_inputs(targets.ids)
+        pairs = tf.data.Dataset.from_tensor_slices((sources.ids, sources.lengths, inputs, targets.ids, targets.lengths))
+        lengths = [8, 12, 16, 24, 32, 48, 64]
+        in_buckets = np.bincount(np.digitize(np.maximum(sources.lengths, targets.lengths), lengths))
+        return (
+            pairs.shuffle(max(1, counts[0]))
+            .map(lambda ids, width, read, labels, length: ((ids[:width], read[:length]), labels[:length]))
+            .bucket_by_sequence_length(
+                lambda x, labels: tf.maximum(tf.size(x[0]), tf.size(labels)),
+                lengths,
+                [batch_size] * (len(lengths) + 1),
+            )
+            .apply(tf.data.experimental.assert_cardinality(int(np.ceil(in_buckets / batch_size).sum())))
+        )
 
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor, source: Source, unknown: tf.Tensor | None = None

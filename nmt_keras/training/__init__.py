@@ -1,6 +1,6 @@
 """Training with teacher forcing or scheduled sampling. A run can be stopped or killed at any time, and resumed.
 
-trainer           Trainer: restores a checkpoint, makes updates, logs, validates and saves; Callback
+trainer           Trainer: restores a checkpoint, makes updates, logs, validates and saves
 tensorboard       callbacks for TensorBoard
 updater           one update: forward and backward pass, change of the weights
 compiling         compiles the update before training, and measures its speed
@@ -27,11 +27,10 @@ from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_
 from nmt_keras.training.log import Log, describe, read_log
 from nmt_keras.training.progress import Progress
 from nmt_keras.training.signals import Interrupted
-from nmt_keras.training.trainer import Callback, Show, Trainer
+from nmt_keras.training.trainer import Show, Trainer
 from nmt_keras.training.updater import Metrics, Updater, batch_loss
 
 __all__ = [
-    "Callback",
     "Checkpoints",
     "Interrupted",
     "Log",

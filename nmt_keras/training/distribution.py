@@ -7,7 +7,6 @@ masks, which differ between replicas.
 
 import faulthandler
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -127,19 +126,13 @@ class Replicas:
         """Returns a value that is equal on all replicas, as a single tensor."""
         return value
 
-    def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal that stops all processes at the same step; ``None`` if no process received a signal.
-
-        Args:
-            number: Signal that this process has received; ``None`` for no signal.
-            due: If ``True``, the processes exchange their signals; all of them must make this call at the same step. If
-                ``False``, they exchange nothing, and the result is ``None``. Ignored for a single process.
-        """
-        return number
-
     def mean_over_processes(self, number: float) -> float:
         """Returns the mean of a number over the processes, so that all of them make the same decisions."""
         return number
+
+    def any_process(self, fact: bool) -> bool:
+        """Returns ``True`` if ``fact`` is ``True`` in any process. All processes must make this call."""
+        return self.mean_over_processes(float(fact)) > 0.0
 
     def wait_for_processes(self) -> None:
         """Returns when all processes have made this call."""
@@ -202,14 +195,6 @@ class StrategyReplicas(Replicas):
     def local(self, value: tf.Tensor) -> tf.Tensor:
         """Returns the value on the first replica of this process."""
         return self.strategy.experimental_local_results(value)[0]
-
-    def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal that stops all processes: SIGTERM if only other processes received a signal."""
-        if not self.several_processes:
-            return number
-        if not due or not self.mean_over_processes(float(number is not None)):
-            return None
-        return number or signal.SIGTERM
 
     def mean_over_processes(self, number: float) -> float:
         """Returns the mean of a number over the processes."""

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import keras
 import tensorflow as tf
 
 from nmt_keras.config import Recipe, TrainConfig, require
@@ -14,13 +13,10 @@ BFLOAT16_PRODUCTS: Final = "bfloat16-products"
 
 
 def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
-    """Builds the model of a recipe under the dtype policy of its precision."""
-    before, precision = keras.config.dtype_policy(), recipe.train.precision
-    keras.config.set_dtype_policy(precision if precision.startswith("mixed_") else "float32")
-    try:
-        return build_model(recipe.model, source_vocabulary_size, target_vocabulary_size)
-    finally:
-        keras.config.set_dtype_policy(before)
+    """Builds the model of a recipe in the dtype policy of its precision."""
+    precision = recipe.train.precision
+    dtype = precision if precision.startswith("mixed_") else "float32"
+    return build_model(recipe.model, source_vocabulary_size, target_vocabulary_size, dtype)
 
 
 def uses_xla(config: TrainConfig, model: Seq2Seq) -> bool:

@@ -24,6 +24,25 @@ class Progress:
     validations: int = 0  # number of validations that are no longer due
     finished: bool = False
 
+    def share(self, config: TrainConfig) -> float:
+        """Returns the share of the training that is done, 0 to 1.
+
+        If the length is in minutes, the time of the longest validation is left for the last one. The time of the
+        compilation does not count.
+        """
+        if config.minutes is None:
+            return min(1.0, self.step / self.total)
+        whole = self.total - self.compilation - self.validation_seconds
+        return min(1.0, (self.seconds - self.compilation) / whole) if whole > 0.0 else 1.0
+
+    def total_steps(self, config: TrainConfig) -> float:
+        """Returns the number of updates of the training. If its length is in minutes, an estimate at the mean speed."""
+        return self.total if config.minutes is None else self.step / max(self.share(config), 1e-9)
+
+    def validations_due(self, config: TrainConfig) -> int:
+        """Returns the number of validations that belong to the share of the training that is done."""
+        return int(self.share(config) * config.validations + 1e-9)  # 1e-9 because 3 * 0.1 is more than 0.3
+
     def extend(self, updates: int, config: TrainConfig) -> None:
         """Adds updates to a finished training.
 

@@ -1,14 +1,16 @@
 """Trainer: restores the last checkpoint, makes updates, logs, validates and saves."""
 
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+import keras
 import numpy as np
 
-from nmt_keras.config import TrainConfig, require
+from nmt_keras.config import RunOptions, TrainConfig, require
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
 from nmt_keras.training.checkpoints import Checkpoints, checkpoints_in, set_damaged_aside
 from nmt_keras.training.compiling import compile_and_time
@@ -19,24 +21,7 @@ from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
 STEPS_TO_AGREE = 5
-"""Number of updates between two exchanges of stop signals among several processes."""
-
-
-class Callback:
-    """Base class of callbacks, which a :class:`Trainer` calls in order."""
-
-    def on_update_end(self, trainer: "Trainer") -> None:
-        """Called after each update, before a validation."""
-
-    def on_log(self, row: Mapping[str, float]) -> None:
-        """Called with each new row of the log.
-
-        If the row has ``valid_loss``, it comes from a validation, and the model still has the validated weights.
-        """
-
-    def on_train_end(self) -> None:
-        """Called at the end of training, also after a signal or an error."""
-
+"""Number of updates between two exchanges of stop requests among several processes."""
 
 Show = Callable[[int, int, Mapping[str, float]], None]
 """Function called after each update with the step, the number of steps, and the last training row of the log, which is
@@ -44,11 +29,27 @@ empty at first."""
 
 
 class Trainer:
-    """Trains a model until all steps are made, validations stop improving, or a signal arrives.
+    """Trains a model until all steps are made, validations stop improving, or a signal or a callback stops it.
 
     A new Trainer resumes from the last checkpoint. On a CPU with the same number of threads and with
     ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run, unless the length of
     the training is given in minutes.
+
+    Callbacks are Keras's. An epoch of a callback ends with a validation, so it can be shorter or longer than an epoch
+    of the training set. Batches are counted over the whole training, a resumed one included:
+
+    on_train_begin()              after the compilation
+    on_epoch_begin(epoch)         at the start, and after each validation but the last
+    on_train_batch_begin(batch)   before update number ``batch``, from 0
+    on_train_batch_end(batch, logs)
+                                  after the update, with the last training row of the log; empty at first
+    on_test_begin()               before a validation
+    on_test_end(logs)             after it, with its row of the log; the model has the validated weights
+    on_epoch_end(epoch, logs)     then, with the last training row, ``val_loss`` and the other validation scores
+    on_train_end(logs)            at the end, also after a signal or an error, with the logs of the last epoch
+
+    ``model.stop_training = True`` ends training after the update, with a checkpoint from which the next call continues.
+    Callbacks cannot change the learning rate, which the schedule sets: ``model.optimizer`` is ``None``.
 
     Args:
         updater: Updater of the model. The last checkpoint, if there is one, replaces the model's weights.
@@ -59,10 +60,7 @@ class Trainer:
             ``valid_bleu`` if ``TrainConfig.select_by`` is "bleu".
         report: Function that receives messages for the user.
         show: Function that shows the progress after each update.
-        callbacks: Additional callbacks.
-        more_minutes, more_epochs: Minutes or epochs to add to a finished run; see ``RunOptions``.
-        previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
-        stop_after: Step after which training stops, without being finished; ``None`` for no such step.
+        callbacks: Callbacks of the user.
         is_chief: If ``False``, this process writes no files. All processes make the same calls.
 
     Raises:
@@ -78,29 +76,13 @@ class Trainer:
         validate: Callable[[], Mapping[str, float]],
         report: Callable[[str], None],
         show: Show,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[keras.callbacks.Callback] = (),
         *,
-        more_minutes: float | None = None,
-        more_epochs: float | None = None,
-        previous: bool = False,
-        stop_after: int | None = None,
         is_chief: bool = True,
     ):
-        self.updater, self.batches, self.checkpoints = updater, batches, checkpoints
-        self.config, self.report, self.show, self.callbacks = updater.config, report, show, callbacks
-        self.progress = Progress()
-        self.share = 0.0
-        """Share of the training that is done, 0 to 1."""
-        self.row: Mapping[str, float] = {}
-        """Last row of training in the log."""
-        self.rate = 0.0
-        """Learning rate of the last update."""
-        self.stop_signal: int | None = None
-        """Signal that stops all processes after this update; ``None`` for no signal."""
-        self._validate_model, self._log_path, self._previous = validate, log_path, previous
-        self._more_minutes, self._more_epochs = more_minutes, more_epochs
-        self._stop_after, self._is_chief = stop_after, is_chief
-        self._began = time.perf_counter()
+        self.updater, self.batches, self.checkpoints, self.log_path = updater, batches, checkpoints, log_path
+        self.validate, self.report, self.show, self.callbacks = validate, report, show, callbacks
+        self.config, self.is_chief = updater.config, is_chief
         require(
             self.config.minutes is None or not updater.replicas.several_processes,
             "TrainConfig.minutes",
@@ -109,8 +91,16 @@ class Trainer:
             "Each worker would plan a different number of steps. Set TrainConfig.steps or TrainConfig.epochs instead.",
         )
 
-    def train(self) -> None:
+    def train(self, options: RunOptions, stop_after: int | None = None) -> Progress:
         """Trains the model. Does nothing if the run is finished and not extended.
+
+        Args:
+            options: ``more_minutes`` and ``more_epochs`` extend a finished run. With ``previous``, damaged checkpoints
+                are set aside.
+            stop_after: Step after which training stops, without being finished; ``None`` for no such step.
+
+        Returns:
+            Progress at the end. ``finished`` is ``False`` if training stopped before its end.
 
         Raises:
             Interrupted: SIGINT, SIGTERM or SIGHUP arrived; the state is saved.
@@ -119,124 +109,155 @@ class Trainer:
                 ``TrainConfig.minutes`` is too short for one update.
             OSError: A file cannot be written. The last checkpoint is intact.
         """
-        self._restore()
-        if self.progress.finished:
-            return
-        self._compile()
-        groups = self._groups()
+        began = time.perf_counter()
+        progress = self._restore(options)
+        if progress.finished:
+            return progress
+        append = Log(self.log_path, progress.step).append if self.is_chief else lambda _: None
+        began = self._compile(progress, began)
+        config, model, replicas = self.config, self.updater.model, self.updater.replicas
+        last_step = math.inf if stop_after is None else stop_after
+        row, logs = dict[str, float](), dict[str, float]()
+        interval, updates, validates = LogInterval(), self._updates(progress.position), True
+        callbacks = keras.callbacks.CallbackList(
+            list(self.callbacks), model=model, verbose=1, epochs=config.validations, steps=None
+        )
+        model.stop_training, model.optimizer = False, getattr(model, "optimizer", None)  # as callbacks expect
+        callbacks.on_train_begin()
         try:
             with StopSignals() as signals:
-                while self._continues():
-                    self._update(*next(groups))
-                    self._log_if_due()
-                    self.show(self.progress.step, self.total_steps, self.row)
-                    for callback in self.callbacks:
-                        callback.on_update_end(self)
-                    validates = self._validations() > self.progress.validations or self.share == 1.0
+                while progress.step < last_step and not progress.finished and progress.share(config) < 1.0:
                     if validates:
-                        self._validate()
-                    agrees = validates or self.progress.step % STEPS_TO_AGREE == 0
-                    self.stop_signal = self.updater.replicas.agree_on_signal(signals.received, agrees)
-                    is_due = self.progress.step % self.config.checkpoint_every == 0 or self._is_at_stop()
-                    if validates or is_due or self.stop_signal is not None:
-                        self._save("last")
+                        epoch = progress.validations
+                        callbacks.on_epoch_begin(epoch)
+                    callbacks.on_train_batch_begin(progress.step)
+
+                    progress.position, batches = next(updates)
+                    metrics, rate = self._update(progress, batches)
+                    progress.seconds = time.perf_counter() - began
+                    interval.add(batches, metrics)
+
+                    is_last, total = progress.share(config) == 1.0, round(progress.total_steps(config))
+                    validates = is_last or progress.validations_due(config) > progress.validations
+                    logged = is_last or progress.step % config.log_every == 0
+                    if logged or validates or progress.step % config.max_skipped == 0:
+                        self._require_finite(progress.step, metrics)
+                    if logged:
+                        full, interval = interval, LogInterval()
+                        row = full.row(progress.step, progress.position.epoch, rate, total - progress.step)
+                        append(row)
+                        if skipped := row["skipped"]:
+                            self.report(
+                                f"step {progress.step}: skipped {skipped} of the last {len(full.metrics)} updates "
+                                "because their loss or gradient was not finite"
+                            )
+                    self.show(progress.step, total, row)
+                    callbacks.on_train_batch_end(progress.step - 1, _logs(row))
+
+                    if validates:
+                        started = time.perf_counter()
+                        callbacks.on_test_begin()
+                        scores = self._validate(progress, began, append)
+                        callbacks.on_test_end(scores)
+                        logs = _logs({**row, **scores})
+                        callbacks.on_epoch_end(epoch, logs)
+                        interval.began += time.perf_counter() - started
+
+                    agrees = validates or progress.step % STEPS_TO_AGREE == 0 or not replicas.several_processes
+                    interrupted = agrees and replicas.any_process(signals.received is not None)
+                    if agrees and replicas.any_process(model.stop_training):
+                        last_step = progress.step
+                    is_due = progress.step % config.checkpoint_every == 0 or progress.step >= last_step
+                    if validates or interrupted or is_due:
+                        self._require_finite(progress.step, metrics)
+                        if self.is_chief:
+                            self.checkpoints.save("last", progress)
+                    if interrupted:
+                        raise Interrupted(progress.step, signals.received or signal.SIGTERM)
         finally:
-            for callback in self.callbacks:
-                callback.on_train_end()
-        self.report(f"trained for {self.progress.seconds / 60.0:.1f} minutes, {self.progress.step} steps")
+            callbacks.on_train_end(logs)
+        self.report(f"trained for {progress.seconds / 60.0:.1f} minutes, {progress.step} steps")
+        return progress
 
-    # Length of the training: updates, or seconds if TrainConfig.minutes is set
+    def _restore(self, options: RunOptions) -> Progress:
+        """Restores the last checkpoint, if there is one, and extends a finished run if ``options`` ask for it."""
+        folder, replicas = self.checkpoints.folder, self.updater.replicas
+        if self.is_chief and options.previous:
+            set_damaged_aside(folder, self.report)
+        replicas.wait_for_processes()  # other processes read the checkpoints after the chief has set them aside
+        restored = self.checkpoints.restore()
+        progress = restored or Progress()
+        require(
+            replicas.mean_over_processes(float(progress.step)) == float(progress.step),
+            str(folder),
+            "the same step in all processes",
+            f"step {progress.step} here, another step elsewhere",
+            "Put the run directory on a disk that all workers share.",
+        )
+        if math.isinf(replicas.mean_over_processes(progress.best)):
+            progress.best = math.inf  # a slow disk may show the best checkpoint to some processes only
+        if options.extends and not progress.finished:
+            self.report("the run is not finished, so nothing is added to its length")
+        elif options.extends:
+            progress.extend(self._more_updates(progress, options), self.config)
+        if restored and not progress.finished:
+            self.report(f"resuming at step {progress.step} of {round(progress.total_steps(self.config))}")
+        return progress
 
-    @property
-    def total_steps(self) -> int:
-        """Number of updates of the training. If its length is in minutes, an estimate at the speed so far."""
-        return round(self._steps_at_this_speed())
-
-    def _steps_at_this_speed(self) -> float:
-        """Returns the number of updates of the training, estimated from those of the share that is done."""
-        return self.progress.total if self.config.minutes is None else self.progress.step / max(self.share, 1e-9)
-
-    def _note_time(self) -> None:
-        """Computes the seconds spent training, and the share of the training that is done.
-
-        If the length is in minutes, the time of the longest validation is left for the last one. The time of the
-        compilation does not count.
-        """
-        progress = self.progress
-        progress.seconds = self._seconds_before + time.perf_counter() - self._began
-        if self.config.minutes is None:
-            self.share = min(1.0, progress.step / progress.total)
-        else:
-            whole = progress.total - progress.compilation - progress.validation_seconds
-            self.share = min(1.0, (progress.seconds - progress.compilation) / whole) if whole > 0.0 else 1.0
-
-    def _compile(self) -> None:
-        """Compiles the update. Computes the length of the training unless the restored checkpoint contains it."""
-        seconds, progress = compile_and_time(self.updater, self.batches, self.report), self.progress
-        if progress.total:
-            self._began = time.perf_counter()  # the minutes do not include compiling again
-        else:
-            progress.compilation = self._seconds_before + time.perf_counter() - self._began
-            progress.total = _length(self.config, self.batches, seconds, progress.compilation)
-        self._note_time()
-        self.interval = LogInterval()
-        if self.config.minutes is None:
-            epochs = progress.total * self.config.gradient_accumulation_steps / len(self.batches)
-            self.report(f"training for {progress.total:.0f} steps, {epochs:.2f} epochs of {len(self.batches)} batches")
-        else:
-            minutes, spent = progress.total / 60.0, progress.compilation / 60.0
-            span = f"{minutes:.1f} minutes, {spent:.1f} of them for compilation"
-            self.report(f"training for {span}, in epochs of {len(self.batches)} batches")
-
-    def _more_updates(self) -> int:
+    def _more_updates(self, progress: Progress, options: RunOptions) -> int:
         """Returns the number of updates to add to a finished run. Minutes are converted at the run's mean speed.
 
         Raises:
             ValueError: the minutes are shorter than a validation, which they include.
         """
-        updates = 0.0
-        if self._more_epochs is not None:
-            updates = self._more_epochs * len(self.batches) / self.config.gradient_accumulation_steps
-        elif self._more_minutes is not None:
-            shortest = self.progress.validation_seconds if self.config.minutes is not None else 0.0
-            require(
-                60.0 * self._more_minutes > shortest,
-                "RunOptions.more_minutes",
-                f"more than {shortest / 60.0:.2f} (the time of a validation)",
-                self._more_minutes,
-            )
-            updates = 60.0 * self._more_minutes * self.progress.step / self.progress.seconds
-        return math.ceil(updates)
+        if options.more_minutes is None:
+            return math.ceil((options.more_epochs or 0.0) * len(self.batches) / self.config.gradient_accumulation_steps)
+        shortest = progress.validation_seconds if self.config.minutes is not None else 0.0
+        require(
+            60.0 * options.more_minutes > shortest,
+            "RunOptions.more_minutes",
+            f"more than {shortest / 60.0:.2f} (the time of a validation)",
+            options.more_minutes,
+        )
+        return math.ceil(60.0 * options.more_minutes * progress.step / progress.seconds)
 
-    # Updates
+    def _compile(self, progress: Progress, began: float) -> float:
+        """Compiles the update. Computes the length of the training unless the restored checkpoint contains it.
 
-    def _continues(self) -> bool:
-        """Returns ``False`` at the end of training. Raises Interrupted if all processes stop for a signal."""
-        if self.stop_signal is not None:
-            raise Interrupted(self.progress.step, self.stop_signal)
-        return self.share < 1.0 and not self.progress.finished and not self._is_at_stop()
+        Returns:
+            Time at which training would have begun if it had not been interrupted.
+        """
+        config, seconds = self.config, compile_and_time(self.updater, self.batches, self.report)
+        if progress.total:
+            began = time.perf_counter() - progress.seconds  # the minutes do not include compiling again
+        else:
+            progress.seconds = progress.compilation = time.perf_counter() - began
+            progress.total = _length(config, self.batches, seconds, progress.compilation)
+        if config.minutes is None:
+            epochs = progress.total * config.gradient_accumulation_steps / len(self.batches)
+            length = f"{progress.total:.0f} steps, {epochs:.2f} epochs of {len(self.batches)} batches"
+        else:
+            minutes, spent = (f"{part / 60.0:.1f}" for part in (progress.total, progress.compilation))
+            length = f"{minutes} minutes, {spent} of them for compilation, in epochs of {len(self.batches)} batches"
+        self.report(f"training for {length}")
+        return began
 
-    def _is_at_stop(self) -> bool:
-        return self._stop_after is not None and self.progress.step >= self._stop_after
-
-    def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
-        """Yields the batches of each update, with the position of the last one."""
-        batches = self.batches.iterate(self.progress.position)
+    def _updates(self, position: Position) -> Iterator[tuple[Position, list[Batch]]]:
+        """Yields the batches of each update, with the position after them."""
+        batches = self.batches.iterate(position)
         while group := list(islice(batches, self.config.gradient_accumulation_steps)):
-            yield group[-1][0], [batch for _, batch in group]
+            last = group[-1][0]
+            yield last._replace(batch=last.batch + 1), [batch for _, batch in group]
 
-    def _update(self, position: Position, batches: list[Batch]) -> None:
-        """Makes an update with ``batches``. ``position`` is that of the last one."""
-        progress, total_steps = self.progress, self._steps_at_this_speed()
-        self.rate = learning_rate(self.config, progress.step, total_steps)
-        sampling = sampling_probability(self.config, progress.step, total_steps)
-        self.metrics: Metrics = self.updater.train_step(batches, progress.step, self.rate, sampling)
+    def _update(self, progress: Progress, batches: list[Batch]) -> tuple[Metrics, float]:
+        """Makes an update with ``batches``. Returns its metrics and its learning rate."""
+        step, total_steps = progress.step, progress.total_steps(self.config)
+        rate = learning_rate(self.config, step, total_steps)
+        sampling = sampling_probability(self.config, step, total_steps)
         progress.step += 1
-        progress.position = position._replace(batch=position.batch + 1)
-        self._note_time()
-        self.interval.add(batches, self.metrics)
+        return self.updater.train_step(batches, step, rate, sampling), rate
 
-    def _require_finite(self) -> None:
+    def _require_finite(self, step: int, metrics: Metrics) -> None:
         """Raises FloatingPointError if training no longer has finite losses and gradients.
 
         This is the case after ``TrainConfig.max_skipped`` consecutive non-finite updates, or if an update was skipped
@@ -249,11 +270,11 @@ class Trainer:
         broken = [variable.path for variable in self.updater.variables if not np.isfinite(variable.numpy()).all()]
         if longest < config.max_skipped and not broken:
             return
-        loss, norm = float(self.metrics.loss.total), float(self.metrics.gradient_norm)
+        loss, norm = float(metrics.loss.total), float(metrics.gradient_norm)
         weights = f" and non-finite weights in {broken[0]}" if broken else ""
         saved = checkpoints_in(self.checkpoints.folder / "last")
         raise FloatingPointError(
-            f"step {self.progress.step}: expected a finite loss and gradient, received loss {loss}, gradient norm "
+            f"step {step}: expected a finite loss and gradient, received loss {loss}, gradient norm "
             f"{norm}, {longest} consecutive non-finite updates{weights}. Last checkpoint: "
             f"{saved[-1] if saved else None}. Train in a new run directory with a lower "
             f"TrainConfig.learning_rate ({config.learning_rate} here) or TrainConfig.clip_norm ({config.clip_norm}), "
@@ -261,91 +282,30 @@ class Trainer:
             f"({config.precision})."
         )
 
-    # Log
-
-    def _log(self, row: Mapping[str, float]) -> None:
-        """Appends a row to the log and passes it to the callbacks."""
-        if self._is_chief:
-            self._file.append(row)
-        for callback in self.callbacks:
-            callback.on_log(row)
-
-    def _log_if_due(self) -> None:
-        """Logs a row every ``TrainConfig.log_every`` updates and after the last one. Reports skipped updates."""
-        config, step = self.config, self.progress.step
-        due = step % config.log_every == 0 or self.share == 1.0
-        if due or step % config.max_skipped == 0:
-            self._require_finite()
-        if not due:
-            return
-        interval, self.interval = self.interval, LogInterval()
-        self.row = interval.row(step, self.progress.position.epoch, self.rate, self.total_steps - step)
-        self._log(self.row)
-        if skipped := self.row["skipped"]:
-            self.report(
-                f"step {step}: skipped {skipped} of the last {len(interval.metrics)} updates because their loss "
-                "or gradient was not finite"
-            )
-
-    # Validation and checkpoints
-
-    def _validations(self) -> int:
-        """Returns the number of validations that belong to the share of the training that is done."""
-        return int(self.share * self.config.validations + 1e-9)  # 1e-9 because 3 * 0.1 is more than 0.3
-
-    def _validate(self) -> None:
-        """Validates the model and saves the best checkpoint."""
-        self._require_finite()
-        began, progress = time.perf_counter(), self.progress
-        scores = self._validate_model()
-        progress.validation_seconds = max(progress.validation_seconds, time.perf_counter() - began)
-        self._note_time()
-        seconds = round(progress.seconds, 1)
-        self._log({"step": progress.step, "epoch": progress.position.epoch, "seconds": seconds, **scores})
+    def _validate(
+        self, progress: Progress, began: float, append: Callable[[Mapping[str, float]], None]
+    ) -> Mapping[str, float]:
+        """Validates the model and saves the best checkpoint. Returns the row of the log."""
+        config, started = self.config, time.perf_counter()
+        scores = self.validate()
+        now = time.perf_counter()
+        progress.seconds = now - began
+        progress.validation_seconds = max(progress.validation_seconds, now - started)
+        place = {"step": progress.step, "epoch": progress.position.epoch, "seconds": round(progress.seconds, 1)}
+        row = {**place, **scores}
+        append(row)
         self.report(f"step {progress.step}: {', '.join(f'{name} {value:.3f}' for name, value in scores.items())}")
-        progress.validations = self._validations()
-        cost = scores["valid_loss"] if self.config.select_by == "loss" else -scores["valid_bleu"]
-        cost = self.updater.replicas.mean_over_processes(cost)
-        if progress.record_validation(cost, self.config, last=self.share == 1.0):
-            self._save("best")
-        self.interval.began += time.perf_counter() - began
+        progress.validations = progress.validations_due(config)
+        cost = scores["valid_loss"] if config.select_by == "loss" else -scores["valid_bleu"]
+        mean_cost, last = self.updater.replicas.mean_over_processes(cost), progress.share(config) == 1.0
+        if progress.record_validation(mean_cost, config, last=last) and self.is_chief:
+            self.checkpoints.save("best", progress)
+        return row
 
-    def _save(self, name: str) -> None:
-        """Saves a checkpoint named "last" or "best"."""
-        self._require_finite()
-        if self._is_chief:
-            self.checkpoints.save(name, self.progress)
 
-    def _restore(self) -> None:
-        """Restores the last checkpoint, if there is one, and opens the log."""
-        folder, replicas = self.checkpoints.folder, self.updater.replicas
-        if self._is_chief and self._previous:
-            set_damaged_aside(folder, self.report)
-        replicas.wait_for_processes()  # other processes read the checkpoints after the chief has set them aside
-        restored = self.checkpoints.restore()
-        progress = self.progress = restored or self.progress
-        require(
-            replicas.mean_over_processes(float(progress.step)) == float(progress.step),
-            str(folder),
-            "the same step in all processes",
-            f"step {progress.step} here, another step elsewhere",
-            "Put the run directory on a disk that all workers share.",
-        )
-        if math.isinf(replicas.mean_over_processes(progress.best)):
-            progress.best = math.inf  # a slow disk may show the best checkpoint to some processes only
-        self._seconds_before = progress.seconds
-        if progress.finished and (updates := self._more_updates()):
-            progress.extend(updates, self.config)
-        elif not progress.finished and (self._more_epochs or self._more_minutes):
-            self.report("the run is not finished, so nothing is added to its length")
-        if progress.finished:
-            return
-        if restored:
-            self._began = time.perf_counter()
-            self._note_time()
-            self.report(f"resuming at step {progress.step} of {self.total_steps}")
-        if self._is_chief:
-            self._file = Log(self._log_path, progress.step)
+def _logs(row: Mapping[str, float]) -> dict[str, float]:
+    """Returns a row with Keras's names for callbacks, which get the number of the epoch as an argument."""
+    return {name.replace("valid_", "val_"): value for name, value in row.items() if name != "epoch"}
 
 
 def _length(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> float:

@@ -14,7 +14,7 @@ from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.internals import keep_gradients_as_given
 from nmt_keras.layers.losses import LossSums, guided_alignment, masked_cross_entropy
-from nmt_keras.layers.matmul import weights_read_once
+from nmt_keras.layers.matmul import Precision, weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.text.tokens import decoder_inputs
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
@@ -139,7 +139,8 @@ class Updater:
         source, target, alignment = batch
         # eager calls, which are for debugging, compute in float32
         rounds_products = self.config.precision == BFLOAT16_PRODUCTS and not tf.executing_eagerly()
-        with tf.GradientTape() as tape, weights_read_once(self.model, BFLOAT16_PRODUCTS if rounds_products else None):
+        precision: Precision = BFLOAT16_PRODUCTS if rounds_products else None
+        with tf.GradientTape() as tape, weights_read_once(self.model, precision=precision):
             loss = batch_loss(
                 self.model,
                 source,

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD, UNK, SearchConfig, require
 from nmt_keras.layers.base import Nest
-from nmt_keras.layers.matmul import weights_read_once
-from nmt_keras.models.ensemble import Ensemble, Predictor
+from nmt_keras.layers.matmul import Precision, weights_read_once
+from nmt_keras.models.ensemble import Predictor, models_of
 from nmt_keras.search import (
     Constraints,
     Hypotheses,
@@ -97,7 +97,7 @@ class ModelTranslator(Translator):
         sizes = model.source_vocabulary_size, model.target_vocabulary_size
         wanted = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
         require(sizes == wanted, "model", f"the vocabulary sizes of the tokenizers, {wanted}", sizes)
-        models = model.models if isinstance(model, Ensemble) else [model]
+        models = models_of(model)
         positions = min(getattr(each.decoder, "max_positions", math.inf) for each in models)
         expected = f"max_tokens of at most {positions}, the decoder's positions"
         for name, limit in (("search", search.max_tokens), ("target_tokenizer", target_tokenizer.config.max_tokens)):
@@ -248,7 +248,7 @@ class ModelTranslator(Translator):
         encoded, memory = self._encode(source)
         target_tokens = _at_least_one_column(self.codec.encode_target(target, encoded))
         state = self.model.initial_state(memory)
-        with weights_read_once(self.model):
+        with weights_read_once(*models_of(self.model)):
             likelihood = log_likelihood(self.model.step, state, memory, target_tokens.ids, target_tokens.lengths)
         return _ScoredPairs(encoded, target_tokens, likelihood)
 
@@ -268,7 +268,8 @@ class ModelTranslator(Translator):
             beginning: [B, P] string. Surfaces of these tokens, "" elsewhere. They replace UNK. Requires K = 1.
         """
         source = encoded.source.tokens
-        with weights_read_once(self.model, "bfloat16" if self.search.precision == "bfloat16" else None):
+        precision: Precision = "bfloat16" if self.search.precision == "bfloat16" else None
+        with weights_read_once(*models_of(self.model), precision=precision):
             hypotheses = self._search(encoded, n_best, prefix)
         width = tf.shape(hypotheses.ids)[2]
         unknown = None

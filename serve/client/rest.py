@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -17,6 +15,7 @@ from urllib.request import getproxies
 import httpx
 
 from nmt_keras.io.lines import read_within
+from nmt_keras.io.threads import abandonable
 
 from ..models.status import Code, State, VersionStatus
 from .answers import ClientError, Columns, ModelSpec, Unavailable, expected
@@ -48,17 +47,8 @@ class LimitedClient(httpx.Client):
         It runs in a thread. After the time limit, the thread ends when the server sends a byte or is silent for HTTPX's
         timeout, or when the client is closed.
         """
-        outcome: Future[httpx.Response] = Future()
-
-        def run() -> None:
-            try:
-                outcome.set_result(self._received(request, **options))
-            except BaseException as error:
-                outcome.set_exception(error)
-
-        threading.Thread(target=run, name="request", daemon=True).start()
         try:
-            return outcome.result(self._seconds)
+            return abandonable(lambda: self._received(request, **options)).result(self._seconds)
         except TimeoutError as error:
             raise httpx.ReadTimeout(f"no answer within {self._seconds:g} s", request=request) from error
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 import pytest
 from servers import ROOT
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, write_pairs
 
 from nmt_keras import cli
 from nmt_keras.cli.compare import Compare
@@ -20,7 +20,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.io.files import sole_writer
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
-from nmt_keras.runs.directory import read_origin
+from nmt_keras.runs.directory import imports, read_origin
 from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss, run_study, write_table
 from nmt_keras.training import is_finished, read_log
 
@@ -249,6 +249,17 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         with pytest.raises(SystemExit, match="1"):
             cli.main([*command, *options])
         assert message in capfd.readouterr().err
+
+
+@pytest.mark.long
+def test_the_processes_of_a_comparison_import_the_modules_of_the_command(tmp_path, own_layers, pairs):
+    write_pairs("pairs.tsv", pairs)
+    recipe = {**asdict(TINY_RECIPE), "name": "own"}
+    recipe["model"]["encoder"]["cell"] = recipe["model"]["attention"]["kind"] = "own"
+    (tmp_path / "own.json").write_text(json.dumps(recipe))
+    line = "compare own.json --corpus pairs.tsv --updates 2 --rates 1 --seeds 1 --jobs 2 --to out --import own_layers"
+    cli.main(line.split())
+    assert imports(tmp_path / "out" / "runs" / "own-1") == ["own_layers"]
 
 
 @pytest.mark.long

@@ -13,9 +13,10 @@ from tiny import TINY_RECIPE, write_pairs
 
 from nmt_keras import cli
 from nmt_keras.corpus import Pair
+from nmt_keras.io.modules import IMPORTED
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
-from nmt_keras.runs.directory import read_origin
+from nmt_keras.runs.directory import imports, read_origin, write_recipe
 from nmt_keras.training import identify_best
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
@@ -40,7 +41,7 @@ def fails(capsys):
     def run(line):
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
-            cli.main(line.split())
+            cli.main(line.split() if isinstance(line, str) else line)
         assert stop.value.code in (1, 2)
         return capsys.readouterr().err
 
@@ -212,6 +213,52 @@ def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path
     assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
     assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
     assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")
+
+
+# Layers of the user's own
+
+
+@pytest.mark.long
+def test_a_module_s_layers_are_trained_resumed_and_used_with_import_and_refused_without(
+    tiny, own_layers, pairs, nmt, fails, forget_modules
+):
+    write_pairs("pairs.tsv", pairs)
+    train = "train tiny --corpus pairs.tsv --run own"
+    assert "received 'own'. A layer of your own" in fails(f"{train} {own_layers}")
+    nmt(f"{train} --import own_layers {own_layers}")
+    command = Run("own").facts(Run("own").translator(), (None, None))["command"]
+    assert command == f"nmt train tiny --import own_layers {own_layers}"
+    for line in (
+        "train --run own --more-epochs 1",
+        "train own/recipe.json --corpus pairs.tsv",
+        "train --init-from own --run tuned --corpus pairs.tsv",
+        "translate own Hola.",
+        "translate own -- --import=own_layers",
+        "evaluate own",
+        "score own pairs.tsv",
+        "align own pairs.tsv",
+        "export own",
+        "plot heatmap own Hola.",
+        "compare own/recipe.json --to out --updates 2",
+    ):
+        forget_modules()
+        assert "recipe.json: trained with --import own_layers: add --import own_layers." in fails(line), line
+        assert "own_layers" not in sys.modules
+    assert "resuming" in nmt("train --run own --import=own_layers --more-epochs 1").err
+    forget_modules()
+    assert nmt("translate --import own_layers own Hola.").out.count("\n") == 1
+    train_again = Run("own")
+    IMPORTED.clear()  # in Python, modules are imported without the option
+    write_recipe(Path("own"), train_again.recipe)
+    assert imports(Path("own")) == ["own_layers"]
+
+
+@pytest.mark.parametrize("name", ["absent", "own_layers.absent", "./own_layers.py", ""])
+def test_a_module_that_does_not_exist_is_refused_but_errors_in_a_module_are_shown(name, own_layers, fails):
+    assert f"nmt: --import: expected a Python module, received '{name}'" in fails(["recipes", "--import", name])
+    Path("broken.py").write_text("import absent")
+    with pytest.raises(ModuleNotFoundError, match="absent"):
+        cli.main(["recipes", "--import", "broken"])
 
 
 # The lock of a run directory

@@ -64,13 +64,14 @@ def memory_of(attention, values, lengths=LENGTHS):
     mask, count = tf.sequence_mask(lengths, values.shape[1]), tf.constant(lengths)
     states = LayerStates(normal(len(lengths), 7, seed=4), normal(len(lengths), 10, seed=5))
     encoding = Encoding(values, mask, count, (states,))
-    return Memory(*encoding, attention.keys(encoding), cell_values=attention.values(encoding))
+    return Memory(*encoding, attention.keys(encoding))
 
 
 def attend(attention, query, memory, steps=STEPS):
     """Returns contexts and alignments."""
     attended = attention.attend(query, tf.constant(steps), memory)
-    return attention.context(attended, memory.cell_values), attention.alignment(attended, memory)
+    context = attention.context(attended, memory)
+    return None if context is None else tf.convert_to_tensor(context), attention.alignment(attended, memory)
 
 
 # Against the papers

@@ -18,23 +18,11 @@ def build(name):
     return build_model(dataclasses.replace(COMBINATIONS[name], dropout=0.2), 19, 23)
 
 
-def test_a_configuration_of_an_earlier_version_may_hold_removed_arguments_at_their_defaults():
-    model = build("conditional-deep")
-    for part, removed in (
-        (model.encoder, {"merge": "concatenate", "residual": False}),
-        (model.decoder, {"residual": False}),
-    ):
-        kind, config = type(part), part.get_config()
-        assert kind.from_config({**config, **removed}).get_config() == config
-        with pytest.raises(ValueError, match=rf"{kind.__name__}\.residual: there is no such field any more.*True"):
-            kind.from_config({**config, "residual": True})
-
-
 def test_a_configuration_holds_the_arguments_of_base_classes():
     model, tied = build("rnnsearch-deep"), build("rnnsearch-local-p").decoder.output_layer
     copy = type(model.decoder).from_config(model.decoder.get_config())
-    assert (copy.dropout_rate, copy.recurrent_dropout_rate, copy.output_state) == (0.2, 0.3, "current")
-    assert (model.encoder.dropout_rate, model.encoder.recurrent_dropout_rate) == (0.2, 0.3)
+    assert (copy.dropout, copy.recurrent_dropout, copy.output_state) == (0.2, 0.3, "current")
+    assert (model.encoder.dropout, model.encoder.recurrent_dropout) == (0.2, 0.3)
     copy = type(tied).from_config(tied.get_config())
     assert (copy.tie_embeddings, copy.vocabulary_size, copy.units) == (True, 23, 5)
 
@@ -66,7 +54,7 @@ def test_a_block_within_a_block_keeps_the_precision_of_the_outer_one():
     memory = model.encode(SOURCE)
     state, ids = model.initial_state(memory), tf.constant([[2], [2]])
     exact = model.step(ids, state, memory).logits
-    with weights_read_once(model, "bfloat16"):
+    with weights_read_once(model, precision="bfloat16"):
         rounded = model.step(ids, state, memory).logits
         with weights_read_once(model):
             inner = model.step(ids, state, memory).logits

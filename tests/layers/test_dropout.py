@@ -70,7 +70,7 @@ def test_no_two_places_of_a_model_draw_by_the_same_name(name, monkeypatch):
 
 def masks_of(randomness, steps=5, **rates):
     decoder = model_of("rnnsearch-deep", **{"dropout": 0.0, "recurrent_dropout": 0.0, **rates}).decoder
-    return decoder.inputs(tf.ones([4, steps], tf.int32), randomness).masks
+    return decoder.embed(tf.ones([4, steps], tf.int32), randomness).masks
 
 
 def test_masks_between_cells_are_new_at_every_step_and_those_of_states_are_not():

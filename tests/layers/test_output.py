@@ -30,7 +30,7 @@ def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(n
     embedding = normal(V, layer.feature_size, seed=5)
     assert hasattr(layer, "output_kernel") != tied
     state, context, embedded = SEEN
-    features = layer.features(state, layer.project_context(context), embedded)
+    features = layer.features(state, context, embedded)
     found = layer.logits(features, embedding)
     assert found.shape == (2, 3, V)
     for place in np.ndindex(2, 3):
@@ -44,4 +44,4 @@ def test_maxout_takes_the_larger_of_each_pair():
     layer.state_kernel.assign(tf.eye(4))
     nothing = tf.zeros([1, 1, 0])
     state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first units of both pairs, then the second units
-    assert layer.features(state, None, nothing).numpy().tolist() == [[[2.0, 7.0]]]
+    assert layer.features(state, nothing, nothing).numpy().tolist() == [[[2.0, 7.0]]]

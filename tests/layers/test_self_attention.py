@@ -35,9 +35,9 @@ def built(layer, *shape):
     return layer
 
 
-def make(embedding_size=E, layers=2, dropout_rate=0.0):
+def make(embedding_size=E, layers=2, dropout=0.0):
     sizes = {"vocabulary_size": V, "embedding_size": embedding_size, "units": U, "heads": HEADS}
-    return built(SelfAttentionEncoder(**sizes, layers=layers, dropout_rate=dropout_rate))
+    return built(SelfAttentionEncoder(**sizes, num_layers=layers, dropout=dropout))
 
 
 def exact(x):
@@ -60,7 +60,7 @@ def test_sinusoids_are_the_paper_s_with_the_sines_first(position):
 
 @pytest.mark.parametrize("mask", [MASK[:, tf.newaxis], tf.sequence_mask([[1, 2, 3, 7], [7, 5, 1, 4]], P)])
 def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_attend_to(mask):
-    layer = built(MultiHead(U, HEADS), (B, P, D))
+    layer = built(MultiHead(U, HEADS), (B, P, U), (B, P, D))
     x, values = normal(B, 4, U), normal(B, P, D, seed=3)
     found, alpha = layer.attend(x, *layer.keys_and_values(values), mask)
     seen = np.broadcast_to(mask, [B, 4, P])
@@ -74,7 +74,7 @@ def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_atten
 def test_heads_by_hand():
     """There are two heads of one unit. The first attends to the matching value. The second has query 0 and averages."""
     layer = MultiHead(2, 2)
-    layer.build((1, 2, 2))
+    layer.build((1, 1, 2), (1, 2, 2))
     layer.query_kernel.assign([[1.0, 0.0], [0.0, 0.0]])
     layer.key_value_kernel.assign(np.hstack([np.eye(2), np.eye(2)]))  # keys and contents equal the values
     layer.kernel.assign(np.eye(2))
@@ -94,7 +94,7 @@ def test_heads_must_divide_the_units():
 
 
 def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
-    layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
+    layer = built(SelfAttentionLayer(U, HEADS), (B, P, U), (B, P, D))
     x, source = normal(B, P, U), layer.cross_attention.keys_and_values(normal(B, P, D))
     sublayers = {
         "self_attention": lambda masks: layer.attend_to_self(x, MASK[:, tf.newaxis], masks),

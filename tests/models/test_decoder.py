@@ -99,7 +99,7 @@ def test_a_loop_that_reads_rounded_matrices_computes_nearly_the_same(case):
                 return t + 1, step.state, step.logits
 
             nothing = tf.zeros([len(PAIRS), 1, model.target_vocabulary_size])
-            with weights_read_once(model, precision):
+            with weights_read_once(model, precision=precision):
                 return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
 
         return last_logits.get_concrete_function()
@@ -122,13 +122,13 @@ def test_both_cells_of_a_conditional_decoder_read_the_state_through_its_mask():
     model = built(COMBINATIONS["conditional"])
     decoder = model.decoder
     memory = model.encode(SOURCES)
-    state, x = model.initial_state(memory), decoder.inputs(IDS[:, :1])
+    state, x = model.initial_state(memory), decoder.embed(IDS[:, :1])
     (mask,) = np.random.default_rng(5).choice([0.0, 2.0], [1, len(PAIRS), 1, 11]).astype(np.float32)
     next_state, (current, attended) = decoder.advance(x._replace(masks=StackMasks((), (mask,))), state, memory)
     between = decoder.word_cell.advance(x.projected, state.cell_states[0], mask)
     wanted = decoder.attention.attend(between, state.position, memory)
     (cell,) = decoder.stack.cells
-    projected = cell.bias.value + decoder.attention.context(wanted, memory.cell_values)
+    projected = cell.bias.value + cell.project_context(decoder.attention.context(wanted, memory))
     np.testing.assert_allclose(attended.alpha, wanted.alpha, atol=1e-6)
     np.testing.assert_allclose(current, cell.advance(projected, between, mask), atol=1e-6)
     np.testing.assert_array_equal(next_state.cell_states[0], current)
@@ -176,9 +176,9 @@ def test_a_model_comes_back_from_its_configuration(case):
 
 def alone(direction="bidirectional", cell="gru"):
     keras.utils.set_random_seed(3)
-    encoder = Encoder(vocabulary_size=19, embedding_size=5, units=7, direction=direction, cell=cell, dropout_rate=0.5)
+    encoder = Encoder(vocabulary_size=19, embedding_size=5, units=7, direction=direction, cell=cell, dropout=0.5)
     attention = BahdanauAttention(11)
-    return encoder, Decoder(vocabulary_size=23, embedding_size=6, units=13, attention=attention, dropout_rate=0.5)
+    return encoder, Decoder(vocabulary_size=23, embedding_size=6, units=13, attention=attention, dropout=0.5)
 
 
 @pytest.mark.parametrize(("direction", "source"), [("bidirectional", "backward"), ("forward", "forward")])

@@ -21,11 +21,11 @@ V, E, U = 19, 5, 7
 KINDS = {
     "rnnsearch": {},
     "tanh forward": {"cell": "tanh", "direction": "forward"},
-    "lstm backward, three layers": {"cell": "lstm", "direction": "backward", "layers": 3},
-    "lstm forward, three layers": {"cell": "lstm", "direction": "forward", "layers": 3},
+    "lstm backward, three layers": {"cell": "lstm", "direction": "backward", "num_layers": 3},
+    "lstm forward, three layers": {"cell": "lstm", "direction": "forward", "num_layers": 3},
     "gru-reset-after": {"cell": "gru-reset-after"},
-    "deep, word projection": {"layers": 2, "word_projection": True},
-    "lstm, both, word projection": {"cell": "lstm", "layers": 2, "word_projection": True},
+    "deep, word projection": {"num_layers": 2, "word_projection": True},
+    "lstm, both, word projection": {"cell": "lstm", "num_layers": 2, "word_projection": True},
 }
 LAWFUL = ["rnnsearch", "tanh forward", "lstm backward, three layers", "deep, word projection"]
 
@@ -50,7 +50,7 @@ def test_annotations_and_last_states_are_those_of_the_papers(fields):
     weights, encoding = recurrent_encoder_of(encoder), encoder(*padded(SENTENCES, 7))
     shapes = encoder.encoding_shape((4, 7))
     assert encoding.values.shape == shapes.values == (4, 7, encoder.annotation_size)
-    assert len(encoding.states) == len(shapes.states) == encoder.depth
+    assert len(encoding.states) == len(shapes.states) == encoder.num_layers
     for b, sentence in enumerate(SENTENCES):
         wanted = encode(weights, sentence)
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted.h, atol=1e-5)
@@ -81,7 +81,7 @@ def test_what_stands_at_padding_changes_nothing(fields):
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
     """A reversed sentence begins with END and ends with its first word. Padding stays at the end."""
-    fields = {"cell": cell, "layers": 2, "word_projection": True}
+    fields = {"cell": cell, "num_layers": 2, "word_projection": True}
     backward, forward = make(direction="backward", **fields), make(direction="forward", **fields)
     forward.set_weights(backward.get_weights())
     ids, mask = padded(SENTENCES, 7)
@@ -92,7 +92,7 @@ def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
 
 
 def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
-    encoder = make(cell="lstm", layers=2, word_projection=True)
+    encoder = make(cell="lstm", num_layers=2, word_projection=True)
     shapes = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
     batch = padded(SENTENCES, 7)
     assert_same(tf.function(encoder.call, shapes, autograph=False)(*batch), encoder(*batch), atol=1e-6)
@@ -110,7 +110,7 @@ def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cel
         return masks[-1]
 
     monkeypatch.setattr(nmt_keras.models.encoder, "draw_dropout_mask", spy)
-    encoder = make(cell=cell, recurrent_dropout_rate=0.5)
+    encoder = make(cell=cell, recurrent_dropout=0.5)
     encoding = encoder(*padded(SENTENCES, 7), randomness=Randomness(1, 1))
     forward, backward = masks
     assert forward.shape == backward.shape == (4, 1, U)

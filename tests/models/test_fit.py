@@ -6,12 +6,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_MODEL
+from tiny import TINY_MODEL, TINY_TEXT
 
 from nmt_keras.config import END, START, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
 from nmt_keras.models.seq2seq import build_model
+from nmt_keras.text import fit_tokenizer
+from nmt_keras.text.codec import Codec
 from nmt_keras.training.updater import Updater
 
 pytestmark = pytest.mark.long
@@ -87,3 +89,22 @@ def test_label_smoothing_is_that_of_our_loop():
     model.compile(keras.optimizers.SGD(0.0), MaskedCrossEntropy(label_smoothing=0.2))
     total = masked_cross_entropy(model((SOURCE, READ)).logits, TARGET, TARGET > 0, 0.2).total
     assert model.evaluate((SOURCE, READ), TARGET, verbose=0) == pytest.approx(float(total) / 5)
+
+
+def test_examples_are_batches_of_similar_lengths_that_fit_reads():
+    spanish = ["a b c", "a", "b a " * 13, "c", "a c " * 13]
+    codec = Codec(*(fit_tokenizer(TINY_TEXT, spanish) for _ in range(2)))
+    batches = codec.examples(spanish, spanish, batch_size=2)
+    seen = []
+    for (source, read), target in batches:
+        np.testing.assert_array_equal(read[:, 1:] * (target[:, 1:] > 0), target[:, :-1] * (target[:, 1:] > 0))
+        assert read.shape == target.shape == source.shape
+        assert source.shape[0] <= 2
+        widths = tf.math.count_nonzero(source, axis=1).numpy()
+        assert widths.max() < 8 or widths.min() > 24
+        seen += [codec.source_tokenizer.decode(source[b, tf.newaxis])[0].numpy().decode() for b in range(len(source))]
+    assert sorted(seen) == sorted(sentence.strip() for sentence in spanish)
+    model = build_model(DRY, codec.source_tokenizer.vocabulary_size, codec.target_tokenizer.vocabulary_size)
+    model.compile("adam")
+    assert np.isfinite(model.fit(batches, shuffle=False, verbose=0).history["loss"][0])
+    assert len(batches) == len(list(batches)) == 3

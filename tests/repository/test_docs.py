@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from servers import ROOT, running_server
 
 from docs import address, generate
 from nmt_keras import cli
-from nmt_keras.models import builder
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 from notebooks.execute import HASH, source_hash
@@ -33,6 +33,7 @@ PAGES = {
     ]
 }
 FENCE = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^Save this as `(\w+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = "curl|docker|kubectl|make|mkdir|nmt|pip|pre-commit|python|python3|source"
 INDENTED = re.compile(rf"^    (?=(?:\.venv(?:-\w+)?/bin/)?(?:{PROGRAMS})\s)(.+)$", re.MULTILINE)
 URL = "http://127.0.0.1:8501"
@@ -117,11 +118,10 @@ def workspace(run_folder, tmp_path_factory):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, when it saves a model
 @pytest.mark.parametrize("name", pages_with(lambda page: blocks(page, "python")))
-def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, request, monkeypatch):
+def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, request, monkeypatch, forget_modules):
     monkeypatch.chdir(workspace)
-    monkeypatch.setattr(builder, "SCORES", dict(builder.SCORES))  # a page registers a score
-    monkeypatch.setattr(builder, "REGISTERED_SCORES", set())
     asks = any(URL in snippet for snippet in blocks(PAGES[name], "python"))
     served = request.getfixturevalue("served") if asks else URL
     names = {"article": "Una frase. Otra frase."}
@@ -132,8 +132,11 @@ def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, re
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", pages_with(commands))
-def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
+def test_the_commands_of_a_page_parse(name, workspace, monkeypatch, forget_modules):
     monkeypatch.chdir(workspace)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for file, text in FILE.findall(PAGES[name].read_text("utf-8")):
+        Path(file).write_text(text)
     targets = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     for command in commands(PAGES[name]):
         words = shlex.split(re.sub(r"^\.venv(-\w+)?/bin/", "", command))

@@ -158,12 +158,13 @@ def test_where_one_hangs_all_fail_and_go_on_together(single, tmp_path, index):
 
 
 @pytest.mark.slow
-def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(single, tmp_path):
+@pytest.mark.parametrize(("number", "end"), [(signal.SIGTERM, "stopped at step 10 by SIGTERM"), (0, ", 10 steps")])
+def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(single, tmp_path, number, end):
     workers = two_addresses()
-    asked = {"step": 6, "number": signal.SIGTERM}
+    asked = {"step": 6, "number": number}
     told = [process(tmp_path, workers=workers, index=index, **more) for index, more in ((0, {}), (1, asked))]
     for output in [training.communicate(timeout=240)[0] for training in told]:
-        assert "stopped at step 10 by SIGTERM" in output
+        assert end in output
     workers = two_addresses()
     outputs = [finished(one) for one in [process(tmp_path, workers=workers, index=index) for index in (0, 1)]]
     for output in outputs:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import keras
 import pytest
 import tensorflow as tf
 from tiny import TINY_RECIPE
@@ -31,7 +32,7 @@ def test_a_profile_begins_after_the_first_updates_and_ends_with_the_run_at_the_l
     for step in range(FIRST_PROFILED + 4):
         assert list(tmp_path.rglob("*.xplane.pb")) == [] or step >= FIRST_PROFILED + updates
         tf.square(tf.constant(1.0))
-        profiler.on_update_end(None)
+        profiler.on_train_batch_end(step)
     profiler.on_train_end()
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
@@ -40,8 +41,9 @@ def test_a_profile_begins_after_the_first_updates_and_ends_with_the_run_at_the_l
 def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, tmp_path):
     recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=12, log_every=6))
     corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
+    history = keras.callbacks.History()
     Run(tmp_path / "run", recipe).train(
-        corpus, lambda _: None, lambda *_: None, RunOptions(tensorboard=True, profile=1)
+        corpus, lambda _: None, lambda *_: None, RunOptions(tensorboard=True, profile=1), callbacks=[history]
     )
     found = written(tmp_path / "run" / "tensorboard")
     rows = read_log(tmp_path / "run" / "log.jsonl")
@@ -50,6 +52,7 @@ def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, 
         for name in row.keys() - {"step", "epoch"}:
             assert float(found[row["step"], f"{part}/{name}"]) == pytest.approx(row[name], rel=1e-6)
     assert list((tmp_path / "run" / "tensorboard").rglob("*.xplane.pb"))
+    assert history.history["val_bleu"] == [row["valid_bleu"] for row in rows if "valid_bleu" in row]
 
 
 def test_a_row_reads_as_a_line():

@@ -6,6 +6,7 @@ copy and to reverse train real models.
 
 import math
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -324,6 +325,38 @@ def test_a_validation_that_a_signal_or_an_error_interrupts_is_logged_once(batche
         assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
     assert_same_weights(second, whole)
     assert Run(batches, tmp_path / "stopped")().steps == []
+
+
+# Callbacks
+
+
+def recorder(calls):
+    """Returns a callback that appends the name of each called hook to ``calls``."""
+    hooks = [name for name in dir(keras.callbacks.Callback) if re.match("on_(train|epoch|test_(begin|end))", name)]
+    return keras.callbacks.LambdaCallback(**{name: lambda *_, name=name, **__: calls.append(name) for name in hooks})
+
+
+def test_hooks_are_called_in_the_order_of_fit(batches, tmp_path):
+    found, wanted = [], []
+    Run(batches, tmp_path, config(steps=4, validations=2))(callbacks=[recorder(found)])
+    model, data = keras.Sequential([keras.layers.Dense(1)]), np.zeros([2, 1])
+    model.compile(loss="mse")
+    model.fit(data, data, 1, epochs=2, verbose=0, validation_data=(data, data), callbacks=[recorder(wanted)])
+    assert found == wanted
+
+
+def test_early_stopping_of_keras_stops_a_run_which_the_next_call_continues(batches, tmp_path, whole):
+    history, stopping = keras.callbacks.History(), keras.callbacks.EarlyStopping(patience=1)
+    first = Run(batches, tmp_path, losses=[3.0, 4.0])(callbacks=[history, stopping])
+    assert (first.progress.step, first.progress.finished) == (10, False)
+    losses = [row["loss"] for row in read_log(tmp_path / "log.jsonl") if row["step"] in (3, 9)]
+    assert (history.history["loss"], history.history["val_loss"]) == (losses, [3.0, 4.0])
+    second = Run(batches, tmp_path)()
+    assert (second.steps, second.progress.finished) == (list(range(11, STEPS + 1)), True)
+    assert_same_weights(second, whole)
+
+
+# Signals
 
 
 @pytest.mark.usefixtures("_python_s_own_interrupt_handler")

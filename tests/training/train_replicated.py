@@ -1,8 +1,8 @@
 """Trains a small model on several virtual devices, or as one of several workers, and prints the weights.
 
 Arguments: the run directory, the number of devices of this process, the step after which it sends itself a signal (0
-for never), the number of the signal, and the steps after which an update is not finite. TF_CONFIG lists the workers.
-Each worker has a different validation loss. Their mean is 1.
+for never), the number of the signal (0 to stop like a callback), and the steps after which an update is not finite.
+TF_CONFIG lists the workers. Each worker has a different validation loss. Their mean is 1.
 """
 
 import itertools
@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from bigram import Fragile, config, random_batches
 
+from nmt_keras.config import RunOptions
 from nmt_keras.training import (
     Checkpoints,
     StrategyReplicas,
@@ -51,7 +52,8 @@ def validate():
 
 def show(step, *_):
     if step == signalled:
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # signal 0 does nothing
+        model.stop_training = number == 0
     if spoilt:
         model.factor.assign(np.nan if step in spoilt else 1.0)
 
@@ -66,6 +68,6 @@ settings = config(
 updater = Updater(model, settings, StrategyReplicas(strategy) if strategy else None)
 checkpoints, log = Checkpoints(folder / "checkpoints", updater), folder / "log.jsonl"
 with reporting_lost_workers(updater.replicas):
-    Trainer(updater, batches, checkpoints, log, validate, print, show, is_chief=is_chief(strategy)).train()
+    Trainer(updater, batches, checkpoints, log, validate, print, show, is_chief=is_chief(strategy)).train(RunOptions())
 weights = [variable.numpy().tolist() for variable in model.trainable_variables]
 print("WEIGHTS", json.dumps(weights))

@@ -1,0 +1,87 @@
+"""The public classes by name, and their registration with Keras before their modules are imported.
+
+A file that ``model.save`` wrote names its classes. Keras finds them if they are registered, which happens when their
+module is imported; but ``import nmt_keras`` imports no module that needs TensorFlow. So this module registers, as soon
+as Keras is imported, an entry for each name, which imports the class when a file is loaded. It is the only import with
+a side effect.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_CLASSES = {
+    "layers.attention": "BahdanauAttention FixedContext GlobalAttention NoAttention",
+    "layers.bridges": "CopyBridge DenseBridge ZeroBridge",
+    "layers.cells": "GRUCell LSTMCell LayerNormGRUCell ResetAfterGRUCell TanhCell",
+    "layers.initializers": "OpenForgetGate OrthogonalGates",
+    "layers.local_attention": "MonotonicLocalAttention PredictiveLocalAttention",
+    "layers.losses": "MaskedCrossEntropy MeanMetric",
+    "layers.output": "AttentionalOutput LinearOutput MaxoutOutput StateOutput",
+    "layers.scores": "AdditiveScore DotScore GeneralScore LocationScore ScoreFunction",
+    "layers.self_attention": "MultiHead SelfAttentionLayer",
+    "layers.stack": "StackedCells",
+    "models.encoder": "Encoder SelfAttentionEncoder",
+    "models.recurrent_decoder": "ConditionalDecoder Decoder InputFeedingDecoder LuongDecoder",
+    "models.self_attention_decoder": "SelfAttentionDecoder",
+    "models.seq2seq": "Seq2Seq",
+}
+
+CLASSES = {name: f"nmt_keras.{module}" for module, names in _CLASSES.items() for name in names.split()}
+"""Layers, models, losses and initializers: the module of each class."""
+
+
+class _Entry:
+    """Stands for a class in Keras's registry until its module is imported, which registers the class itself."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def from_config(self, config: dict[str, Any]) -> object:
+        """Imports all classes, and creates an object of this one."""
+        importlib.import_module(CLASSES["Seq2Seq"])
+        return getattr(importlib.import_module(CLASSES[self.name]), self.name).from_config(config)
+
+
+class _KerasFinder(MetaPathFinder, Loader):
+    """Finds and imports Keras as Python does, then registers the entries."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Returns the spec of Keras, with this loader; None for other modules."""
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            self.loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Creates the module as Python does."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Imports Keras and registers the entries."""
+        if module.__spec__:
+            module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        _register()
+
+
+def _register() -> None:
+    known = sys.modules["keras"].saving.get_custom_objects()
+    for name in CLASSES:
+        known.setdefault(f"nmt_keras>{name}", _Entry(name))
+
+
+def register_with_keras() -> None:
+    """Registers the entries, now or when Keras is imported."""
+    if "keras" in sys.modules:
+        _register()
+    else:
+        sys.meta_path.insert(0, _KerasFinder())
