@@ -50,7 +50,8 @@ def warm_up(servable: Servable, path: Path) -> None:
             _answer(servable, record, path)
     except (tf.errors.DataLossError, tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
         reason = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
-        advice = " Please verify your warmup data is in TFRecord format." * isinstance(error, tf.errors.DataLossError)
+        refused = isinstance(error, tf.errors.PermissionDeniedError)
+        advice = "" if refused else " Please verify your warmup data is in TFRecord format."
         raise StatusError(Code(error.error_code), f"{path}: {reason}.{advice}") from error
 
 
