@@ -7,6 +7,10 @@ Copied words are numbers and codes of at least two characters, addresses (e-mail
 variables ({name}, %s), and names. A name is a capitalised word that the training set hardly contains. A word that
 begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a placeholder after it, and
 the model either copies or translates it. A sentence that has no other letters is copied as a whole.
+
+Some corpora do not copy some of these words: language tags (en_XX), or numbers that they rewrite (1.500 as 1,500). The
+training pairs decide once, and the tokenizer of the source stores the decision. Training and translation find the
+same words in a source, whatever its target contains.
 """
 
 from collections import Counter
@@ -27,6 +31,9 @@ SIGNS = tuple(chr(0xF0000 + number) for number in range(PLACEHOLDERS))
 MIN_COUNT = 3
 """Number of occurrences in the training set from which a word is known. Of the capitalised words inside sentences that
 occurred less often in the Spanish-English training set, two thirds were the same in both languages."""
+
+MIN_WORDS_OF_SHAPE = 5
+"""Number of words of the training set from which they tell whether other words of the same shape are copied."""
 
 MAX_WORDS = 200_000
 MAX_COPIED_BYTES = 256
@@ -52,12 +59,21 @@ _ADDRESS = (  # ASCII and Latin only, because text without spaces around an addr
     r"|(?:/|[A-Za-z]:\\)[!-~]+|[!-~]*[A-Za-z][0-9][!-~]*|[${%][!-~]+"
 )
 
+_SHAPE = ((r"[\p{L}\p{M}]+", "a"), (r"\p{Nd}", "0"), (r"^([^0]*)0+([.,:/ \-]0)", r"\10\2"), (r"([., ]000)+\b", r"\1"))
+_KNOWN, _UNCOPIED = 1, 2  # flags of a word
+
 
 class KnownWords(NamedTuple):
-    """Words of the training set, which are not copied as names."""
+    """Words of the training set, which are not copied as names, and what the training pairs do not copy.
+
+    The target often lacks ``uncopied`` words. Such a word is read as text if it is known, and else with a placeholder
+    after it. Numbers, addresses and codes with an ``uncopied_shapes`` are read as text.
+    """
 
     words: tuple[str, ...]
     capitals_mark_names: bool
+    uncopied: tuple[str, ...] = ()  # in lower case
+    uncopied_shapes: tuple[str, ...] = ()  # 0.000 for 1.500 and 12.500, @a for @law; see ``_shapes``
 
 
 def known_words(lines: Iterable[str]) -> KnownWords:
@@ -71,6 +87,28 @@ def known_words(lines: Iterable[str]) -> KnownWords:
         capitalised += int(tf.math.count_nonzero(words.inside & _is(_CAPITALISED, words.flat)))
     common = [word.decode() for word, count in counts.most_common(MAX_WORDS) if count >= MIN_COUNT]
     return KnownWords(tuple(sorted(common)), capitalised <= MAX_CAPITALISED * inside)
+
+
+def uncopied(counts: Counter[str], copied: Counter[str], known: KnownWords) -> KnownWords:
+    """Returns ``known`` with the words and the shapes that are copied in at most half of the cases.
+
+    Args:
+        counts: Number of occurrences of each word of training sources that could be copied.
+        copied: Number of those whose targets contain the word.
+        known: Known words, perhaps with uncopied ones of another training set.
+    """
+    words = [word for word, _ in counts.most_common(MAX_WORDS)]
+    flat = tf.constant(words, tf.string)
+    lower = _strings(to_lower(flat))
+    found = {small for word, small in zip(words, lower, strict=True) if 2 * copied[word] <= counts[word]}
+    forms = _is_form(flat).numpy().tolist()
+    shapes = [(shape, small) for shape, small, form in zip(_strings(_shapes(flat)), lower, forms, strict=True) if form]
+    total, missing = Counter(shape for shape, _ in shapes), Counter(shape for shape, small in shapes if small in found)
+    often = {shape for shape, count in total.items() if count >= MIN_WORDS_OF_SHAPE and 2 * missing[shape] >= count}
+    return known._replace(
+        uncopied=tuple(sorted(found.union(known.uncopied))),
+        uncopied_shapes=tuple(sorted(often.union(known.uncopied_shapes))),
+    )
 
 
 class Copies(NamedTuple):
@@ -101,6 +139,11 @@ class Words:
         before = tf.concat([[""], self.flat[:-1]], axis=0)
         self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
 
+    def contain(self, copies: Copies) -> tf.Tensor:
+        """Returns [B, K] bool: the copied words that their sentence contains."""
+        equal = tf.cast(self.equal(copies), tf.int32)
+        return tf.math.unsorted_segment_max(equal, self.rows, self.parts.nrows()) > 0
+
     def equal(self, copies: Copies) -> tf.Tensor:
         """Returns [N, K] bool: the words that are equal to a copied word of their sentence."""
         copied = tf.gather(copies.words, self.rows)
@@ -127,25 +170,31 @@ class Placeholders(tf.Module):
     """Finds the words to copy of a sentence.
 
     Args:
-        known: Words that are not copied as names.
+        known: Words and shapes that are not copied.
     """
 
     def __init__(self, known: KnownWords):
         super().__init__(name="placeholders")
         self._capitals_mark_names = known.capitals_mark_names
-        words = tf.constant(["", *known.words])  # a table must not be empty
-        ones = tf.ones([len(words)], tf.int32)
-        self._known = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(words, ones), 0)
+        flags = {"": _KNOWN, **dict.fromkeys(known.words, _KNOWN)}  # a table must not be empty
+        for key in (*known.uncopied, *(_SEPARATOR + shape for shape in known.uncopied_shapes)):
+            flags[key] = flags.get(key, 0) | _UNCOPIED
+        entries = tf.lookup.KeyValueTensorInitializer(list(flags), list(flags.values()), tf.string, tf.int32)
+        self._flags = tf.lookup.StaticHashTable(entries, 0)
 
     def find(self, words: Words) -> Copies:
         """Returns the words of sentences that are copied."""
         short = words.is_word & _is("..+", words.flat) & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
-        found = certain = short & (_is(_NUMBER, words.flat) | _is(_ADDRESS, words.flat))
+        flags = tf.bitwise.bitwise_or(self._flags.lookup(words.flat), self._flags.lookup(to_lower(words.flat)))
+        shape_flags = self._flags.lookup(_SEPARATOR + _shapes(words.flat))
+        known, missing = (tf.not_equal(tf.bitwise.bitwise_and(flags, flag), 0) for flag in (_KNOWN, _UNCOPIED))
+        form = _is_form(words.flat)
+        found = certain = short & form & tf.equal(shape_flags, 0) & ~(known & missing)
         if self._capitals_mark_names:
-            known = self._known.lookup(words.flat) + self._known.lookup(to_lower(words.flat))
-            name = short & tf.equal(known, 0) & _is(_CAPITALISED, words.flat)
+            name = short & ~form & ~known & _is(_CAPITALISED, words.flat)
             certain |= name & words.inside
             found |= name
+        certain &= ~missing
 
         def of_found(values: tf.Tensor, padding: str | bool) -> tf.Tensor:
             kept = tf.ragged.boolean_mask(words.parts.with_flat_values(values), words.parts.with_flat_values(found))
@@ -153,21 +202,18 @@ class Placeholders(tf.Module):
 
         return Copies(of_found(words.flat, ""), of_found(certain, False))
 
-    def find_in_both(self, source: Words, target: Words) -> Copies:
-        """Returns the words of sentence pairs that are copied: those of the source that the target contains.
+    def find_for_training(self, source: Words, target: Words) -> Copies:
+        """Returns the words of the sources of pairs that are copied, as ``find`` does, at other numbers.
 
-        Words that the model may translate are kept. The numbers of the placeholders begin at a pseudo-random number, so
-        that training sees all of them equally often.
+        The numbers of the placeholders begin at a pseudo-random number, so that training sees all of them equally
+        often.
         """
         copies = self.find(source)
-        equal = tf.cast(target.equal(copies), tf.int32)
-        contained = tf.math.unsorted_segment_max(equal, target.rows, target.parts.nrows()) > 0  # [B, K]
-        kept = tf.where(contained | ~copies.certain, copies.words, "")
         text = [tf.strings.reduce_join(side.parts, axis=1) for side in (source, target)]
         shift = tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.join(text), 2 * PLACEHOLDERS), tf.int32)
         shift = tf.where(shift < PLACEHOLDERS, shift, 0)  # search begins at 0, so half of the pairs do
         places = (tf.range(PLACEHOLDERS) - shift[:, tf.newaxis]) % PLACEHOLDERS
-        return Copies(tf.gather(kept, places, batch_dims=1), tf.gather(copies.certain, places, batch_dims=1))
+        return Copies(tf.gather(copies.words, places, batch_dims=1), tf.gather(copies.certain, places, batch_dims=1))
 
 
 def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
@@ -189,3 +235,18 @@ def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
 
 def _is(pattern: str, words: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_full_match(words, pattern)
+
+
+def _is_form(words: tf.Tensor) -> tf.Tensor:
+    return _is(_NUMBER, words) | _is(_ADDRESS, words)
+
+
+def _shapes(words: tf.Tensor) -> tf.Tensor:
+    """Returns words with 0 for each digit, and a for letters. Digits before a separator are one, as are thousands."""
+    for pattern, replacement in _SHAPE:
+        words = tf.strings.regex_replace(words, pattern, replacement)
+    return words
+
+
+def _strings(tensor: tf.Tensor) -> list[str]:
+    return [text.decode() for text in tensor.numpy().tolist()]
