@@ -13,7 +13,7 @@ import tensorflow as tf
 from nmt_keras.config import UNK, require
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
 from nmt_keras.text.normalisation import in_blocks, normalise
-from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words, uncopied
+from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words, in_order, joined, uncopied
 from nmt_keras.text.tokens import Tokenizer, Tokens, decoder_inputs, replaced
 
 
@@ -150,10 +150,14 @@ class Codec(tf.Module):
         replacements = (
             None if unknown is None else tf.reshape(tf.where(tf.equal(ids, UNK), unknown, ""), [-1, shape[2]])
         )
+        in_text = replacements
         if source.copies is not None:  # a vocabulary with placeholders has no UNK
-            words = tf.repeat(source.copies.words, shape[1], axis=0)
-            replacements = copied_words(flat, self.target_tokenizer.first_placeholder, words)
-        texts = self.target_tokenizer.decode(flat, tf.reshape(lengths, [-1]), replacements)
+            first = self.target_tokenizer.first_placeholder
+            words, written = (tf.repeat(each, shape[1], axis=0) for each in source.copies[:2])
+            ordered = in_order(flat, first, words)
+            replacements = copied_words(ordered, first, words)
+            in_text = copied_words(ordered, first, written)
+        texts = joined(self.target_tokenizer.decode(flat, tf.reshape(lengths, [-1]), in_text))
         surfaces = self.target_tokenizer.surfaces(flat, replacements)
         capitals = source.capitals[:, tf.newaxis]
         return (

@@ -4,9 +4,10 @@
     translation I live in ⟦0⟧.         is written as  I live in Guadalajara.
 
 Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name, #tag, file_name),
-variables ({name}, %s), and names. A name is a capitalised word that the training set hardly contains. A word that
-begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a placeholder after it, and
-the model either copies or translates it. A sentence that has no other letters is copied as a whole.
+variables, tags and marks (``io.markup``), and names. A name is a capitalised word that the training set hardly
+contains. A word that begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a
+placeholder after it, and the model either copies or translates it. A sentence that has no other letters is copied as a
+whole.
 
 Some corpora do not copy some of these words: language tags (en_XX), or numbers that they rewrite (1.500 as 1,500). The
 training pairs decide once, and the tokenizer of the source stores the decision. Training and translation find the
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from nmt_keras.io.markup import MARKUP, POSITIONAL
 from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.normalisation import in_blocks
 
@@ -42,13 +44,18 @@ MAX_COPIED_BYTES = 256
 MAX_CAPITALISED = 0.15
 """Share of capitalised words inside sentences above which capitals do not mark names. It is above 0.2 in German."""
 
-_SEPARATOR = "\x1f"  # normalised text has no control characters
-_IN_BRACKETS = r"\([^\s()]*\)"  # inside a URL
+# normalised text has no control characters
+_SEPARATOR, _QUOTE = "\x1f", "\x1e"  # between parts; around URLs and markup
+_LEFT, _RIGHT = "\x02", "\x03"  # of a copied word without a space on this side
+_IN_BRACKETS = r"\([^\s()]*\)|\{[^\s{}]*\}"  # inside a URL
+_QUOTED = (
+    rf"(?:https?://|www\.)(?:[^\s\"“”«»(){{}}<>]|{_IN_BRACKETS})*(?:[\p{{L}}\p{{M}}\p{{N}}/]|{_IN_BRACKETS})"
+    rf"|{MARKUP}"
+)
 _WORD = (
-    rf"(?:https?://|www\.)(?:[^\s\"“”«»()<>\x1f]|{_IN_BRACKETS})*(?:[\p{{L}}\p{{M}}\p{{N}}/]|{_IN_BRACKETS})"
+    rf"{_QUOTE}[^{_QUOTE}]*{_QUOTE}"
     r"|\+?\d{1,3}(?: \d{3})+\b"
-    r"|\$?\{+[^\s{}\x1f]+\}+|%(?:\d+\$)?[ds]\b"
-    r"|(?:[+\-]?[$€£¥]?\d|[@#/]?[\p{L}\p{M}\p{N}])(?:[^\s'’\"“”«»()<>¿¡—…\x1f]*[\p{L}\p{M}\p{N}/€£¥])?"
+    r"|(?:[+\-]?[$€£¥]?\d|[@#/]?[\p{L}\p{M}\p{N}])(?:[^\s'’\"“”«»()<>¿¡—…\x1e]*[\p{L}\p{M}\p{N}/€£¥])?"
 )
 _CAPITALISED = r"\p{Ll}*\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
 _NUMBER = r"[+\-$€£¥]*[\p{Lu}\p{Nd}.,:/\- ]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-€£¥]*"
@@ -115,11 +122,14 @@ class Copies(NamedTuple):
     """The words to copy of each sentence, by placeholder."""
 
     words: tf.Tensor  # [B, K] string, "" for none
+    written: tf.Tensor  # [B, K] string, words as translations contain them before ``joined``
     certain: tf.Tensor  # [B, K] bool, False if the model may translate the word
 
 
 class Words:
     """Sentences as parts: the parts at odd positions are words, the others are the characters between them.
+
+    The model reads spaces around markup: "<b>Hola</b>" as "⟦0⟧ Hola ⟦1⟧".
 
     Args:
         text: [B] string. Normalised sentences.
@@ -128,16 +138,29 @@ class Words:
 
     def __init__(self, text: tf.Tensor, max_words: int | None = None):
         text = tf.strings.regex_replace(text, f"[{SIGNS[0]}-{SIGNS[-1]}]", "\ufffd")
-        divided = tf.strings.regex_replace(text, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
-        parts = tf.strings.split(divided, _SEPARATOR)
+        quoted = tf.strings.regex_replace(text, _QUOTED, rf"{_QUOTE}\0{_QUOTE}")
+        divided = tf.strings.regex_replace(quoted, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
+        parts = tf.strings.split(tf.strings.regex_replace(divided, _QUOTE, ""), _SEPARATOR)
         self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
         self.flat = self.parts.flat_values  # [N] string
         # int32, because oneDNN reports an error for sums of int64
         self.rows = tf.cast(self.parts.value_rowids(), tf.int32)  # [N] the sentence of each part
         position = tf.range(tf.size(self.rows)) - tf.gather(tf.cast(self.parts.row_starts(), tf.int32), self.rows)
         self.is_word = tf.equal(position % 2, 1)
-        before = tf.concat([[""], self.flat[:-1]], axis=0)
+        before, after = tf.concat([[""], self.flat[:-1]], axis=0), tf.concat([self.flat[1:], [""]], axis=0)
         self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
+
+        self.is_markup = self.is_word & _is(MARKUP, self.flat)
+        is_last = tf.equal(position + 2, tf.gather(tf.cast(self.parts.row_lengths(), tf.int32), self.rows))
+        self._joins = (  # whether a word touches the markup
+            self.is_markup & tf.equal(before, "") & (position > 1),
+            self.is_markup & tf.equal(after, "") & ~is_last,
+        )
+
+    def beside(self, middle: tf.Tensor, left: str, right: str) -> tf.Tensor:
+        """Returns ``middle`` [N] string, with ``left`` and ``right`` on the sides on which markup touches a word."""
+        sides = (tf.where(joins, sign, "") for joins, sign in zip(self._joins, (left, right), strict=True))
+        return tf.strings.join([next(sides), middle, next(sides)])
 
     def contain(self, copies: Copies) -> tf.Tensor:
         """Returns [B, K] bool: the copied words that their sentence contains."""
@@ -156,14 +179,23 @@ class Words:
             copies: The copied words.
             keeps_uncertain: If ``True``, a word that the model may translate is kept, before its placeholder.
         """
-        equal = self.equal(copies)
+        equal = self._distinct(self.equal(copies))
         number = tf.argmax(tf.cast(equal, tf.int32), axis=1, output_type=tf.int32)
-        written = tf.gather(tf.constant(SIGNS), number)
+        written = self.beside(tf.gather(tf.constant(SIGNS), number), " ", " ")
         if keeps_uncertain:
             certain = tf.gather_nd(copies.certain, tf.stack([self.rows, number], axis=1))
             written = tf.where(certain, written, self.flat + written)
         marked = tf.where(tf.reduce_any(equal, axis=1), written, self.flat)
-        return tf.strings.reduce_join(self.parts.with_flat_values(marked), axis=1)
+        return tf.strings.regex_replace(tf.strings.reduce_join(self.parts.with_flat_values(marked), axis=1), " +", " ")
+
+    def _distinct(self, equal: tf.Tensor) -> tf.Tensor:
+        """Returns ``equal`` [N, K] with one copy of each word: the first, the second and so on of equal ones."""
+        order = tf.cumsum(tf.cast(equal, tf.int32), axis=1)  # [N, K]
+        first = tf.cast(equal & tf.equal(order, 1), tf.int32)
+        earlier = tf.cumsum(first, exclusive=True)
+        earlier -= tf.gather(earlier, tf.gather(self.parts.row_starts(), self.rows))  # in the same sentence
+        wanted = tf.minimum(tf.reduce_sum(first * earlier, axis=1) + 1, order[:, -1])
+        return equal & tf.equal(order, wanted[:, tf.newaxis])
 
 
 class Placeholders(tf.Module):
@@ -184,11 +216,12 @@ class Placeholders(tf.Module):
 
     def find(self, words: Words) -> Copies:
         """Returns the words of sentences that are copied."""
-        short = words.is_word & _is("..+", words.flat) & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
+        short = words.is_word & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
+        short &= words.is_markup | _is("..+", words.flat)
         flags = tf.bitwise.bitwise_or(self._flags.lookup(words.flat), self._flags.lookup(to_lower(words.flat)))
         shape_flags = self._flags.lookup(_SEPARATOR + _shapes(words.flat))
         known, missing = (tf.not_equal(tf.bitwise.bitwise_and(flags, flag), 0) for flag in (_KNOWN, _UNCOPIED))
-        form = _is_form(words.flat)
+        form = words.is_markup | _is_form(words.flat)
         found = certain = short & form & tf.equal(shape_flags, 0) & ~(known & missing)
         if self._capitals_mark_names:
             name = short & ~form & ~known & _is(_CAPITALISED, words.flat)
@@ -200,7 +233,8 @@ class Placeholders(tf.Module):
             kept = tf.ragged.boolean_mask(words.parts.with_flat_values(values), words.parts.with_flat_values(found))
             return kept[:, :PLACEHOLDERS].to_tensor(padding, shape=[None, PLACEHOLDERS])
 
-        return Copies(of_found(words.flat, ""), of_found(certain, False))
+        written = words.beside(words.flat, _LEFT, _RIGHT)
+        return Copies(of_found(words.flat, ""), of_found(written, ""), of_found(certain, False))
 
     def find_for_training(self, source: Words, target: Words) -> Copies:
         """Returns the words of the sources of pairs that are copied, as ``find`` does, at other numbers.
@@ -213,7 +247,7 @@ class Placeholders(tf.Module):
         shift = tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.join(text), 2 * PLACEHOLDERS), tf.int32)
         shift = tf.where(shift < PLACEHOLDERS, shift, 0)  # search begins at 0, so half of the pairs do
         places = (tf.range(PLACEHOLDERS) - shift[:, tf.newaxis]) % PLACEHOLDERS
-        return Copies(tf.gather(copies.words, places, batch_dims=1), tf.gather(copies.certain, places, batch_dims=1))
+        return Copies(*(tf.gather(each, places, batch_dims=1) for each in copies))
 
 
 def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
@@ -233,12 +267,31 @@ def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
     return tf.where(is_placeholder, copied, "")
 
 
+def in_order(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
+    """Returns translations [B, T] whose positional variables, such as %s and %d, have the order of the source.
+
+    For the arguments, see ``copied_words``.
+    """
+    positional = _is(POSITIONAL, words)  # [B, K]
+    is_variable = tf.not_equal(copied_words(ids, first, tf.where(positional, words, "")), "")  # [B, T]
+    rank = tf.cumsum(tf.cast(is_variable, tf.int32), axis=1)
+    places = tf.cumsum(tf.cast(positional, tf.int32), axis=1)
+    same = positional[:, tf.newaxis] & tf.equal(places[:, tf.newaxis], rank[:, :, tf.newaxis])  # [B, T, K]
+    number = tf.argmax(tf.cast(same, tf.int32), axis=2, output_type=tf.int32)
+    return tf.where(is_variable & tf.reduce_any(same, axis=2), first + number, ids)
+
+
+def joined(text: tf.Tensor) -> tf.Tensor:
+    """Returns translations with markup beside its words, as in the source."""
+    return tf.strings.regex_replace(text, f" *{_LEFT}|{_RIGHT} *", "")
+
+
 def _is(pattern: str, words: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_full_match(words, pattern)
 
 
 def _is_form(words: tf.Tensor) -> tf.Tensor:
-    return _is(_NUMBER, words) | _is(_ADDRESS, words)
+    return _is(_NUMBER, words) | _is(_ADDRESS, words) | _is(MARKUP, words)
 
 
 def _shapes(words: tf.Tensor) -> tf.Tensor:

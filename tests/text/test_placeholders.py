@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from benchmarks.typed_text import sentences_to_copy
 from nmt_keras.config import TokenizerConfig
+from nmt_keras.io.markup import differing
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer, subword
 from nmt_keras.text.placeholders import MAX_COPIED_BYTES, PLACEHOLDERS, SIGNS
 from nmt_keras.text.tokens import read_files, write_record
@@ -28,7 +29,7 @@ def strings(tensor):
 
 def copies_of(codec, *sentences):
     """Returns the copied words of each sentence, in brackets if the model may translate them."""
-    words, certain = codec.encode_source(tf.constant(sentences)).copies
+    words, _, certain = codec.encode_source(tf.constant(sentences)).copies
     return [
         [word if is_certain else f"({word})" for word, is_certain in zip(strings(row), sure, strict=True) if word]
         for row, sure in zip(words, certain.numpy().tolist(), strict=True)
@@ -57,6 +58,11 @@ def copies_of(codec, *sentences):
         ("y (https://example.org/España_(país)), #MadridRío.", ["https://example.org/España_(país)", "#MadridRío"]),
         ("de a1b2-c3 a 2001:db8::1, o.py, /etc/x, C:\\x.", ["a1b2-c3", "2001:db8::1", "o.py", "/etc/x", "C:\\x"]),
         ("el macOS de {name}, con %s y %1$d.", ["macOS", "{name}", "%s", "%1$d"]),
+        ("y %5d, %.2f de %@ a %(name)s.", ["%5d", "%.2f", "%@", "%(name)s"]),
+        ("%{name} ${x} {{ x }} {} {0} %d%%.", ["%{name}", "${x}", "{{ x }}", "{}", "{0}", "%d"]),
+        ("10 % de 20%, 100%: 5 < 7 > 3.", ["10", "20", "100"]),
+        ('<a href="x y">Tom</a>&nbsp;y<br/>no', ['<a href="x y">', "</a>", "&nbsp;", "<br/>"]),
+        ("**Tom** vive `x = 1`, [no](https://x.es/{a})", ["**", "**", "`x = 1`", "[", "](https://x.es/{a})"]),
         ("", []),
         ("¡!", []),
     ],
@@ -95,6 +101,41 @@ def test_a_copied_word_is_written_as_in_the_source(codec):
     assert "Guadalajara" in strings(surfaces[0, 0])
     assert "Guadalajara" in strings(source.tokens.surface[0])
     assert "".join(strings(target.surface[0])).replace("▁", " ").strip() == "Tom lives in Guadalajara, Ximena."
+
+
+def test_equal_words_have_placeholders_of_their_own_and_markup_stands_apart(codec):
+    pair = ["%s y <b>Tom</b>: %s"], ["%s and <b>Tom</b>: %s"]
+    source = codec.encode_source(tf.constant(pair[0]))
+    target = codec.encode_target(tf.constant(pair[1]), source)
+    first = codec.target_tokenizer.first_placeholder
+    assert placeholders_of(codec, source.tokens) == placeholders_of(codec, target) == [[*range(first, first + 4)]]
+    surfaces = "".join(strings(target.surface[0]))
+    assert surfaces == "▁%s▁and▁<b>▁Tom▁</b>:▁%s"
+    texts, _ = codec.decode(target.ids[:, tf.newaxis], target.lengths[:, tf.newaxis], source)
+    assert strings(texts[:, 0]) == pair[1]
+
+
+def test_positional_variables_keep_their_order_and_others_move(codec):
+    source = codec.encode_source(tf.constant(["%s %d {a} {b}"]))
+    first = codec.target_tokenizer.first_placeholder
+    ids = tf.constant([[[first + 3, first + 1, first + 2, first, first, 3]]])
+    texts, surfaces = codec.decode(ids, tf.constant([[6]]), source)
+    assert strings(texts[0]) == ["{b}%s{a}%d%s"]  # a repeated one stays
+    assert strings(surfaces[0, 0])[:4] == ["{b}", "%s", "{a}", "%d"]
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [
+        ("%s, <b>has</b> {a} %d", []),
+        ("{a}: %s <b>%d</b>", []),
+        ("%d <b>%s</b> {a}", ["%s", "%d"]),
+        ("%s %d <b>no</b>", ["{a}"]),
+        ("%s %d <b>no</b> {a} {a}", ["{a}"]),
+    ],
+)
+def test_lost_repeated_and_disordered_markup_is_found(translation, expected):
+    assert differing("%s <b>tiene</b> %d {a}", translation) == expected
 
 
 def placeholders_of(codec, tokens):
