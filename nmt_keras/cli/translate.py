@@ -59,14 +59,18 @@ class CellTable(NamedTuple):
             ValueError: no first row has the column.
         """
         with open_text(path) as stream:
-            text = "\n".join(itertools.chain.from_iterable(text_blocks(stream, path, report)))
-        tables = [(list(csv.reader(io.StringIO(text), delimiter=each)), each) for each in ",;\t|"]
-        rows, separator = max(tables, key=lambda table: (column in (table[0] or [[]])[0], len((table[0] or [[]])[0])))
-        names, at = rows[0] if rows else [], int(column) if column.isdecimal() else -1
-        if column in names:
-            return cls(rows, names.index(column), True, separator)
-        require(0 <= at < len(names), "--column", f"a column of {path}: {', '.join(names)[:200]}", column)
-        return cls(rows, at, False, separator)
+            lines = list(itertools.chain.from_iterable(text_blocks(stream, path, report)))
+        try:
+            found = {each: [*csv.reader(lines[:1], delimiter=each), []][0] for each in ",;\t|"}
+            separator = max(found, key=lambda each: (column in found[each], len(found[each])))
+            rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
+        except csv.Error as error:
+            raise ValueError(f"{path}: expected a table, received {error}. Check its quotation marks.") from error
+        names, at = found[separator], int(column) if column.isdecimal() else -1
+        is_named = column in names
+        expected = f"a column of {path}: {', '.join(names)[:200]}"
+        require(is_named or 0 <= at < len(names), "--column", expected, column)
+        return cls(rows, names.index(column) if is_named else at, is_named, separator)
 
     @property
     def cells(self) -> list[str]:
@@ -141,7 +145,7 @@ class Translate(SearchCommand):
                     self._print(lines, whole)
             else:
                 best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
-                texts = [found[0].text for found in best]
+                texts = ["".join(each.text for each in found[:1]) for found in best]
                 shortened = [any(each.truncated for each in found) for found in best]
                 for number, (line, found) in enumerate(zip(lines, best, strict=True), start=before):
                     self._print_n_best(number, line, found)

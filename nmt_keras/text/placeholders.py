@@ -209,8 +209,9 @@ class Placeholders(tf.Module):
         super().__init__(name="placeholders")
         self._capitals_mark_names = known.capitals_mark_names
         flags = {"": _KNOWN, **dict.fromkeys(known.words, _KNOWN)}  # a table must not be empty
+        common = {word.lower() for word in known.words}
         for key in (*known.uncopied, *(_SEPARATOR + shape for shape in known.uncopied_shapes)):
-            flags[key] = flags.get(key, 0) | _UNCOPIED
+            flags[key] = flags.get(key, _KNOWN if key in common else 0) | _UNCOPIED
         entries = tf.lookup.KeyValueTensorInitializer(list(flags), list(flags.values()), tf.string, tf.int32)
         self._flags = tf.lookup.StaticHashTable(entries, 0)
 
