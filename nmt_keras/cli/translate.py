@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import heapq
 import io
 import itertools
@@ -9,7 +10,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 import tyro
 
@@ -18,7 +20,7 @@ from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
 from nmt_keras.corpus.reading import FaultyLine, Pair, fault_of, parse_table, tab_columns, table_format
-from nmt_keras.io.files import to_json
+from nmt_keras.io.files import to_json, write_whole, writing
 from nmt_keras.io.lines import (
     CUT,
     STANDARD_INPUT,
@@ -29,6 +31,7 @@ from nmt_keras.io.lines import (
     tell_lines,
     text_blocks,
 )
+from nmt_keras.io.markup import differing
 from nmt_keras.io.sentences import TranslatedText
 
 if TYPE_CHECKING:
@@ -36,6 +39,55 @@ if TYPE_CHECKING:
     from nmt_keras.translation.translator import Translator
 
 PAIRS_AT_ONCE = 1024
+CHANGED_MARKUP = "variables, tags or marks are missing, repeated or in another order"
+
+
+class CellTable(NamedTuple):
+    """A table of which one column is translated. Other cells are kept."""
+
+    rows: list[list[str]]
+    column: int
+    has_name: bool  # whether the first row has the name of the column
+    separator: str
+
+    @classmethod
+    def read(cls, path: str, column: str, report: Callable[[str], None]) -> Self:
+        """Reads a table whose cells are separated by commas, semicolons, tabs or |.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: no first row has the column.
+        """
+        with open_text(path) as stream:
+            lines = list(itertools.chain.from_iterable(text_blocks(stream, path, report)))
+        try:
+            found = {each: [*csv.reader(lines[:1], delimiter=each), []][0] for each in ",;\t|"}
+            separator = max(found, key=lambda each: (column in found[each], len(found[each])))
+            rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
+        except csv.Error as error:
+            raise ValueError(f"{path}: expected a table, received {error}. Check its quotation marks.") from error
+        names, at = found[separator], int(column) if column.isdecimal() else -1
+        is_named = column in names
+        expected = f"a column of {path}: {', '.join(names)[:200]}"
+        require(is_named or 0 <= at < len(names), "--column", expected, column)
+        return cls(rows, names.index(column) if is_named else at, is_named, separator)
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of the column, "" in rows that end before it, without its name."""
+        return [row[self.column] if self.column < len(row) else "" for row in self.rows[self.has_name :]]
+
+    def write(self, cells: Sequence[str], path: str | None) -> None:
+        """Writes the table with other cells in its column to a file, or to standard output."""
+        for row, cell in zip(self.rows[self.has_name :], cells, strict=True):
+            row[self.column : self.column + 1] = [cell] * (self.column < len(row))
+        written = io.StringIO()
+        csv.writer(written, delimiter=self.separator, lineterminator="\n").writerows(self.rows)
+        if path is None:
+            print(written.getvalue(), end="")
+        else:
+            with writing(Path(path)):
+                write_whole(Path(path), written.getvalue())
 
 
 @dataclass(frozen=True)
@@ -46,7 +98,7 @@ class Translate(SearchCommand):
     sentence.
     """
 
-    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--n-best": ("--split",)}
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--n-best": ("--split",), "--column": ("--n-best", "--json")}
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")] = ()
     """Sentences to translate. Default, or "-": the lines of standard input."""
@@ -57,10 +109,19 @@ class Translate(SearchCommand):
     """Split each line into sentences."""
     json: Flag = False
     """Print one JSON object per line, with tokens, scores and alignments."""
+    column: str | None = None
+    """Translate this column of the table FILE: nmt translate RUN cells.csv --column text --to out.csv. A column is its
+    name in the first row, or its number, counted from 0, in a table without such a name."""
+    to: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """Output file of --column. Default: standard output."""
 
     def check(self) -> None:
-        """Raises ValueError if a sentence is a file, or if the n-best list is empty."""
-        require_sentences(self.sentences)
+        """Raises ValueError if the sentences are no sentences or no table, or if the n-best list is empty."""
+        if self.column is None:
+            require_sentences(self.sentences)
+            require(self.to is None, "--to", "--column with it", self.to, "For lines, run nmt translate RUN > FILE.")
+        else:
+            require(len(self.sentences) == 1, "--column", "one FILE", self.sentences)
         if self.n_best is not None:
             require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
 
@@ -68,37 +129,52 @@ class Translate(SearchCommand):
         """Prints the translations."""
         translator = load_translator(self.path, self.ensemble, self.search, self.n_best)
         cut: list[int] = []
-        for before, lines in console.count(sentence_blocks(self.sentences, console.say)):
+        changed: list[int] = []
+        name = STDIN if self.reads_lines else "the arguments" if self.column is None else self.sentences[0]
+        blocks = sentence_blocks(self.sentences, console.say)
+        if self.column is not None:
+            table = CellTable.read(name, self.column, console.say)
+            blocks = iter([table.cells])
+        for before, lines in console.count(blocks):
             if self.n_best is None:
-                shortened = self._print(lines, translator)
+                whole = self._translations(lines, translator)
+                texts, shortened = [each.text for each in whole], [each.truncated for each in whole]
+                if self.column is not None:
+                    table.write(texts, self.to)
+                else:
+                    self._print(lines, whole)
             else:
                 best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
+                texts = ["".join(each.text for each in found[:1]) for found in best]
                 shortened = [any(each.truncated for each in found) for found in best]
                 for number, (line, found) in enumerate(zip(lines, best, strict=True), start=before):
                     self._print_n_best(number, line, found)
             cut += [number for number, is_cut in enumerate(shortened, start=before + 1) if is_cut]
-        tell_lines(console.say, CUT, cut, STDIN if self.reads_lines else "the arguments")
+            pairs = enumerate(zip(lines, texts, strict=True), start=before + 1)
+            changed += [number for number, pair in pairs if differing(*pair)]
+        tell_lines(console.say, CUT, cut, name)
+        tell_lines(console.say, CHANGED_MARKUP, changed, name)
 
     @property
     def reads_lines(self) -> bool:
         """``True`` if the sentences are the lines of standard input."""
         return self.sentences in ((), (STANDARD_INPUT,))
 
-    def _print(self, lines: Sequence[str], translator: Translator) -> list[bool]:
-        """Prints the translations of lines. Returns for each line whether a part of it was cut."""
+    def _translations(self, lines: Sequence[str], translator: Translator) -> list[TranslatedText[Translation]]:
         if self.split:
-            found = translator.translate_texts(lines)
-        else:
-            whole = zip(lines, translator.translate(lines), strict=True)
-            parts = [(each.text, [(line, each)]) if line.strip() else (line, []) for line, each in whole]
-            found = [TranslatedText(*part) for part in parts]
+            return translator.translate_texts(lines)
+        whole = zip(lines, translator.translate(lines), strict=True)
+        parts = [(each.text, [(line, each)]) if line.strip() else (line, []) for line, each in whole]
+        return [TranslatedText(*part) for part in parts]
+
+    def _print(self, lines: Sequence[str], found: Sequence[TranslatedText[Translation]]) -> None:
         for line, text in zip(lines, found, strict=True):
             if self.json:
                 rows = [{"source": sentence, **_row(translation)} for sentence, translation in text.sentences]
-                print(to_json({"source": line, "translation": text.text, "sentences": rows}))
+                markup = differing(line, text.text)
+                print(to_json({"source": line, "translation": text.text, "differing": markup, "sentences": rows}))
             else:
                 print(one_line(text.text) if self.reads_lines else text.text)
-        return [text.truncated for text in found]
 
     def _print_n_best(self, number: int, line: str, found: Sequence[Translation]) -> None:
         if self.json:

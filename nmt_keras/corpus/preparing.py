@@ -2,9 +2,10 @@
 
     lines -> pairs -> drop identical -> token ids -> filter by length -> shard by hash -> sort, deduplicate
 
-The text is read four times: to count the pairs, to learn each vocabulary, and to encode. Memory holds a few thousand
-lines or one shard. While a vocabulary is learnt, memory holds up to two million lines (SentencePiece) or all distinct
-words (word tokenizers). ``pipelines.preparing`` writes the same shards on many machines.
+The text is read five times: to count the pairs, to learn each vocabulary and what is copied, and to encode. Memory
+holds a few thousand lines or one shard. While a vocabulary is learnt, memory holds up to two million lines
+(SentencePiece) or all distinct words (word tokenizers). ``pipelines.preparing`` writes the same shards on many
+machines.
 """
 
 from collections import Counter
@@ -116,13 +117,15 @@ def prepare(
             fit(source, (pair.source for pair in pairs(ReadReport()))),
             fit(target, (pair.target for pair in pairs(ReadReport()))),
         )
+        codec = Codec(*tokenizers)
+        codec.learn_copying(islice(pairs(ReadReport()), 0, None, -(-count // MAX_LINES)))
         tokenizers[0].save(folder / "source")
         tokenizers[1].save(folder / "target")
         report("encoding")
         left_out = Counter[Rejection]()
         with TemporaryDirectory(prefix=SPILLED, dir=folder, ignore_cleanup_errors=True) as temporary:
             spilled = Path(temporary)
-            _spill(encoded(pairs(ReadReport()), Codec(*tokenizers), filters, left_out), spilled, shards)
+            _spill(encoded(pairs(ReadReport()), codec, filters, left_out), spilled, shards)
             report(f"writing {shards} shards")
             written = [
                 write_shard(str(folder / shard_name(n, shards)), _spilled(spilled / str(n)), filters.drop_duplicates)

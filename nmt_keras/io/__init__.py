@@ -4,6 +4,7 @@ This is the only package of nmt_keras that ``serve`` imports. It imports no Tens
 
     lines       text of users: files, archives, pipes, standard input and output
     files       files that survive a power cut, and locks
+    markup      variables, tags and marks in a sentence
     sentences   splits text into sentences and the gaps between them
     errors      errors with three parts: what is wrong, what was received, what to do
     usage       command lines: help texts, and errors in one line

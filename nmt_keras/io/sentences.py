@@ -9,6 +9,9 @@ rules of its own, because it asks the graph. A sentence ends
 - after the Chinese and Japanese marks ``。！？`` without white space. A closing quotation mark after them does not end
   a sentence, because the sentence around a quotation goes on.
 
+Marks before a line are not part of its sentence: ``#`` of a heading, ``-``, ``*``, ``1.`` of a list, ``>`` of a quoted
+mail, and the dash of a dialogue.
+
 It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد"), or of an abbreviation or an ordinal
 ("3. Mai") in the table ``sentences.toml``. Other abbreviations before a capital ("etc. Luego") end a sentence. The
 table has only entries that rarely end a sentence, because the model gets two sentences at once if an end is missed. The
@@ -70,6 +73,12 @@ def _any_of(*rows: str, parts: slice = slice(None)) -> str:
     return f"(?:{'|'.join(each if each[0].isupper() else f'(?i:{each})' for each in patterns)})"
 
 
+_DASH = "[—–―]"
+_BLANK = "\x01[^\n\r\x02]*\x02"
+_MARK = f"(?:(?:#{{1,6}}|[*+·-]|>{{1,9}}|\\[(?:\x01 \x02|[xX])\\]){_BLANK}|{_DASH}(?:{_BLANK})?)"
+_NUMBER = f"[0-9]{{1,3}}[.)]{_BLANK}"
+_LINE_MARKS = f"(?:{_MARK}+(?:{_NUMBER})?|{_NUMBER})"
+
 RULES: Sequence[tuple[str, str]] = (
     (INVISIBLE, ""),
     (f"{_BEFORE}((?:(?:{_any_of('cldr', 'more')}|[{_NOT_SMALL}][\u0300-\u036f]*)\\.)+)", "\\1\\2\x04"),
@@ -83,6 +92,9 @@ RULES: Sequence[tuple[str, str]] = (
     (f"(^|[^0-9.,])([0-9]{{1,2}}\\.)([{_SPACE}]+{_any_of('ordinals')})", "\\1\\2\x04\\3"),
     (f"((?:[{_SPACE}]|[{_PICTURES}][{_PICTURES}\u200d\ufe0f\U000e0020-\U000e007f]*)+)", "\x01\\1\x02"),
     ("\x01([^\n\r\x02]*[\n\r][^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
+    (f'(^|{BORDER})-([¿¡«“"{_NOT_SMALL}])', "\\1-\x01\x02\\2"),
+    (f"{BORDER}({_LINE_MARKS})([^\x01-\x04])", f"\\1{BORDER}\\2"),
+    (f"^((?:\x01[^\x02]*\x02)?{_LINE_MARKS})([^\x01-\x04])", f"{BORDER}\\1{BORDER}\\2"),
     (
         f"([{_MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([^{_CANNOT_BEGIN}])",
         f"\\1{BORDER}\\2{BORDER}\\3",
@@ -104,9 +116,10 @@ class Piece(NamedTuple):
     """A sentence and the white space and pictures, such as emoji, after it."""
 
     sentence: str
-    """Sentence without surrounding white space. Empty only if a text begins with white space or a picture."""
+    """Sentence without surrounding white space. Empty only if a text begins with white space, a picture or marks."""
     gap: str
-    """Original white space and pictures. Empty where nothing separates the sentences, and at the end of most texts."""
+    """Original white space, pictures and marks before the next line. Empty where nothing separates the sentences, and
+    at the end of most texts."""
 
 
 class TranslatedText(NamedTuple, Generic[Answer]):

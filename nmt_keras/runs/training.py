@@ -156,7 +156,7 @@ def _create(
             )
     else:
         shutil.rmtree(folder / INITIAL, ignore_errors=True)  # of a call that was killed
-        tokenizers = data.fit() if init_from is None else load_tokenizers(Path(init_from))
+        tokenizers = data.fit(None if init_from is None else load_tokenizers(Path(init_from)))
         if init_from is not None:
             _require_tokenizers(recipe, tokenizers)
             copy_best(Path(init_from) / CHECKPOINTS, folder / INITIAL / "best")

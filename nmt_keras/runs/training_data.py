@@ -10,7 +10,7 @@ from nmt_keras.corpus.batches import BatchSource, bucket_count
 from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-from nmt_keras.text import Tokenizer, fit_tokenizer, load_tokenizer
+from nmt_keras.text import Codec, Tokenizer, fit_tokenizer, load_tokenizer
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
 """The tokenizers of source and target."""
@@ -20,7 +20,7 @@ class TrainingData(NamedTuple):
     """Data for the training and validation of a run."""
 
     facts: Mapping[str, Any]  # content of corpus.json
-    fit: Callable[[], Tokenizers]  # learns or loads the tokenizers of a new run
+    fit: Callable[[Tokenizers | None], Tokenizers]  # the tokenizers of a new run, from those of its ancestor if any
     batches: Callable[[Tokenizers], BatchSource]  # returns the training batches
     valid: Sequence[Pair]
 
@@ -91,12 +91,15 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
         "sha256": sums,
     }
 
-    def fit() -> Tokenizers:
-        report("learning the vocabularies from the training set")
-        return (
+    def fit(inherited: Tokenizers | None) -> Tokenizers:
+        if inherited is None:
+            report("learning the vocabularies from the training set")
+        tokenizers = inherited or (
             fit_tokenizer(recipe.source, [pair.source for pair in corpus.train], recipe.train.augmentation > 0),
             fit_tokenizer(recipe.target, [pair.target for pair in corpus.train], recipe.train.augmentation > 0),
         )
+        Codec(*tokenizers).learn_copying(corpus.train)
+        return tokenizers
 
     def batches(tokenizers: Tokenizers) -> BatchSource:
         return batch_pairs(corpus.train, tokenizers, recipe.train, report, alignments, recipe.filters.max_ratio)
@@ -145,4 +148,4 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
             seed=config.seed,
         )
 
-    return TrainingData(facts, lambda: tokenizers, batches, split.valid)
+    return TrainingData(facts, lambda inherited: inherited or tokenizers, batches, split.valid)

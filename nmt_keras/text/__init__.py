@@ -40,7 +40,8 @@ _KINDS: dict[str, type[WordTokenizer] | type[SubwordTokenizer]] = {
 def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str], placeholders: bool = False) -> Tokenizer:
     """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training set.
 
-    With ``placeholders``, the vocabulary has placeholders for words to copy. Word tokenizers never have any.
+    With ``placeholders``, the vocabulary has placeholders for words to copy. Word tokenizers never have any. Which
+    words are copied depends on the pairs, too; see ``Codec.learn_copying``.
 
     Raises:
         ValueError: ``lines`` contain no text, or ``config.vocabulary_size`` is too small.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,8 +12,8 @@ import tensorflow as tf
 
 from nmt_keras.config import UNK, require
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
-from nmt_keras.text.normalisation import normalise
-from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words
+from nmt_keras.text.normalisation import in_blocks, normalise
+from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words, in_order, joined, uncopied
 from nmt_keras.text.tokens import Tokenizer, Tokens, decoder_inputs, replaced
 
 
@@ -61,7 +62,7 @@ class Codec(tf.Module):
         return self._target_tokens(_Sentences(text, self.target_tokenizer, source.capitals), source.copies)
 
     def encode_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[Tokens, Tokens]:
-        """Encodes training pairs. Copied words are those that both sides contain.
+        """Encodes training pairs. The copied words are those of the sources, as in translation.
 
         Runs on the CPU. Operations that a GPU runs would wait for the training steps that it runs at the same time.
 
@@ -71,6 +72,27 @@ class Codec(tf.Module):
         with tf.device("/CPU:0"):
             sources, targets, copies = self._pairs(source, target)
             return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
+
+    def learn_copying(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Stores which words training pairs often do not copy with the tokenizer of the source.
+
+        Without placeholders, does nothing.
+
+        Args:
+            pairs: Source sentences with their translations.
+        """
+        if self._placeholders is None or self.source_tokenizer.known_words is None:
+            return
+        counts, copied = Counter[str](), Counter[str]()
+        for block in in_blocks(pairs):
+            sources, targets = self._sentences(*map(tf.constant, zip(*block, strict=True)))
+            copies = self._placeholders.find(sources.words)
+            found = copies.certain.numpy(), targets.words.contain(copies).numpy()
+            for words, certain, contained in zip(copies.words.numpy(), *found, strict=True):
+                counts.update(word.decode() for word in words[certain])
+                copied.update(word.decode() for word in words[certain & contained])
+        self.source_tokenizer.known_words = uncopied(counts, copied, self.source_tokenizer.known_words)
+        self._placeholders = Placeholders(self.source_tokenizer.known_words)
 
     def examples(self, source: Sequence[str], target: Sequence[str], batch_size: int = 64) -> tf.data.Dataset:
         """Returns batches for ``Seq2Seq.fit``: sentences of similar lengths, in another order in every epoch.
@@ -128,10 +150,14 @@ class Codec(tf.Module):
         replacements = (
             None if unknown is None else tf.reshape(tf.where(tf.equal(ids, UNK), unknown, ""), [-1, shape[2]])
         )
+        in_text = replacements
         if source.copies is not None:  # a vocabulary with placeholders has no UNK
-            words = tf.repeat(source.copies.words, shape[1], axis=0)
-            replacements = copied_words(flat, self.target_tokenizer.first_placeholder, words)
-        texts = self.target_tokenizer.decode(flat, tf.reshape(lengths, [-1]), replacements)
+            first = self.target_tokenizer.first_placeholder
+            words, written = (tf.repeat(each, shape[1], axis=0) for each in source.copies[:2])
+            ordered = in_order(flat, first, words)
+            replacements = copied_words(ordered, first, words)
+            in_text = copied_words(ordered, first, written)
+        texts = joined(self.target_tokenizer.decode(flat, tf.reshape(lengths, [-1]), in_text))
         surfaces = self.target_tokenizer.surfaces(flat, replacements)
         capitals = source.capitals[:, tf.newaxis]
         return (
@@ -140,11 +166,14 @@ class Codec(tf.Module):
         )
 
     def _pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[_Sentences, _Sentences, Copies | None]:
-        sources = _Sentences(source, self.source_tokenizer)
-        targets = _Sentences(target, self.target_tokenizer, sources.capitals)
+        sources, targets = self._sentences(source, target)
         if self._placeholders is None:
             return sources, targets, None
-        return sources, targets, self._placeholders.find_in_both(sources.words, targets.words)
+        return sources, targets, self._placeholders.find_for_training(sources.words, targets.words)
+
+    def _sentences(self, source: tf.Tensor, target: tf.Tensor) -> tuple[_Sentences, _Sentences]:
+        sources = _Sentences(source, self.source_tokenizer)
+        return sources, _Sentences(target, self.target_tokenizer, sources.capitals)
 
     def _source_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
         words = None if copies is None else tf.where(copies.certain, copies.words, "")

@@ -4,9 +4,14 @@
     translation I live in ⟦0⟧.         is written as  I live in Guadalajara.
 
 Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name, #tag, file_name),
-variables ({name}, %s), and names. A name is a capitalised word that the training set hardly contains. A word that
-begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a placeholder after it, and
-the model either copies or translates it. A sentence that has no other letters is copied as a whole.
+variables, tags and marks (``io.markup``), and names. A name is a capitalised word that the training set hardly
+contains. A word that begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a
+placeholder after it, and the model either copies or translates it. A sentence that has no other letters is copied as a
+whole.
+
+Some corpora do not copy some of these words: language tags (en_XX), or numbers that they rewrite (1.500 as 1,500). The
+training pairs decide once, and the tokenizer of the source stores the decision. Training and translation find the
+same words in a source, whatever its target contains.
 """
 
 from collections import Counter
@@ -15,6 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from nmt_keras.io.markup import MARKUP, POSITIONAL
 from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.normalisation import in_blocks
 
@@ -28,6 +34,9 @@ MIN_COUNT = 3
 """Number of occurrences in the training set from which a word is known. Of the capitalised words inside sentences that
 occurred less often in the Spanish-English training set, two thirds were the same in both languages."""
 
+MIN_WORDS_OF_SHAPE = 5
+"""Number of words of the training set from which they tell whether other words of the same shape are copied."""
+
 MAX_WORDS = 200_000
 MAX_COPIED_BYTES = 256
 """Maximum number of bytes of a copied word, because a translation can contain it many times."""
@@ -35,13 +44,18 @@ MAX_COPIED_BYTES = 256
 MAX_CAPITALISED = 0.15
 """Share of capitalised words inside sentences above which capitals do not mark names. It is above 0.2 in German."""
 
-_SEPARATOR = "\x1f"  # normalised text has no control characters
-_IN_BRACKETS = r"\([^\s()]*\)"  # inside a URL
+# normalised text has no control characters
+_SEPARATOR, _QUOTE = "\x1f", "\x1e"  # between parts; around URLs and markup
+_LEFT, _RIGHT = "\x02", "\x03"  # of a copied word without a space on this side
+_IN_BRACKETS = r"\([^\s()]*\)|\{[^\s{}]*\}"  # inside a URL
+_QUOTED = (
+    rf"(?:https?://|www\.)(?:[^\s\"“”«»(){{}}<>]|{_IN_BRACKETS})*(?:[\p{{L}}\p{{M}}\p{{N}}/]|{_IN_BRACKETS})"
+    rf"|{MARKUP}"
+)
 _WORD = (
-    rf"(?:https?://|www\.)(?:[^\s\"“”«»()<>\x1f]|{_IN_BRACKETS})*(?:[\p{{L}}\p{{M}}\p{{N}}/]|{_IN_BRACKETS})"
+    rf"{_QUOTE}[^{_QUOTE}]*{_QUOTE}"
     r"|\+?\d{1,3}(?: \d{3})+\b"
-    r"|\$?\{+[^\s{}\x1f]+\}+|%(?:\d+\$)?[ds]\b"
-    r"|(?:[+\-]?[$€£¥]?\d|[@#/]?[\p{L}\p{M}\p{N}])(?:[^\s'’\"“”«»()<>¿¡—…\x1f]*[\p{L}\p{M}\p{N}/€£¥])?"
+    r"|(?:[+\-]?[$€£¥]?\d|[@#/]?[\p{L}\p{M}\p{N}])(?:[^\s'’\"“”«»()<>¿¡—…\x1e]*[\p{L}\p{M}\p{N}/€£¥])?"
 )
 _CAPITALISED = r"\p{Ll}*\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
 _NUMBER = r"[+\-$€£¥]*[\p{Lu}\p{Nd}.,:/\- ]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-€£¥]*"
@@ -52,12 +66,21 @@ _ADDRESS = (  # ASCII and Latin only, because text without spaces around an addr
     r"|(?:/|[A-Za-z]:\\)[!-~]+|[!-~]*[A-Za-z][0-9][!-~]*|[${%][!-~]+"
 )
 
+_SHAPE = ((r"[\p{L}\p{M}]+", "a"), (r"\p{Nd}", "0"), (r"^([^0]*)0+([.,:/ \-]0)", r"\10\2"), (r"([., ]000)+\b", r"\1"))
+_KNOWN, _UNCOPIED = 1, 2  # flags of a word
+
 
 class KnownWords(NamedTuple):
-    """Words of the training set, which are not copied as names."""
+    """Words of the training set, which are not copied as names, and what the training pairs do not copy.
+
+    The target often lacks ``uncopied`` words. Such a word is read as text if it is known, and else with a placeholder
+    after it. Numbers, addresses and codes with an ``uncopied_shapes`` are read as text.
+    """
 
     words: tuple[str, ...]
     capitals_mark_names: bool
+    uncopied: tuple[str, ...] = ()  # in lower case
+    uncopied_shapes: tuple[str, ...] = ()  # 0.000 for 1.500 and 12.500, @a for @law; see ``_shapes``
 
 
 def known_words(lines: Iterable[str]) -> KnownWords:
@@ -73,15 +96,40 @@ def known_words(lines: Iterable[str]) -> KnownWords:
     return KnownWords(tuple(sorted(common)), capitalised <= MAX_CAPITALISED * inside)
 
 
+def uncopied(counts: Counter[str], copied: Counter[str], known: KnownWords) -> KnownWords:
+    """Returns ``known`` with the words and the shapes that are copied in at most half of the cases.
+
+    Args:
+        counts: Number of occurrences of each word of training sources that could be copied.
+        copied: Number of those whose targets contain the word.
+        known: Known words, perhaps with uncopied ones of another training set.
+    """
+    words = [word for word, _ in counts.most_common(MAX_WORDS)]
+    flat = tf.constant(words, tf.string)
+    lower = _strings(to_lower(flat))
+    found = {small for word, small in zip(words, lower, strict=True) if 2 * copied[word] <= counts[word]}
+    forms = _is_form(flat).numpy().tolist()
+    shapes = [(shape, small) for shape, small, form in zip(_strings(_shapes(flat)), lower, forms, strict=True) if form]
+    total, missing = Counter(shape for shape, _ in shapes), Counter(shape for shape, small in shapes if small in found)
+    often = {shape for shape, count in total.items() if count >= MIN_WORDS_OF_SHAPE and 2 * missing[shape] >= count}
+    return known._replace(
+        uncopied=tuple(sorted(found.union(known.uncopied))),
+        uncopied_shapes=tuple(sorted(often.union(known.uncopied_shapes))),
+    )
+
+
 class Copies(NamedTuple):
     """The words to copy of each sentence, by placeholder."""
 
     words: tf.Tensor  # [B, K] string, "" for none
+    written: tf.Tensor  # [B, K] string, words as translations contain them before ``joined``
     certain: tf.Tensor  # [B, K] bool, False if the model may translate the word
 
 
 class Words:
     """Sentences as parts: the parts at odd positions are words, the others are the characters between them.
+
+    The model reads spaces around markup: "<b>Hola</b>" as "⟦0⟧ Hola ⟦1⟧".
 
     Args:
         text: [B] string. Normalised sentences.
@@ -90,16 +138,34 @@ class Words:
 
     def __init__(self, text: tf.Tensor, max_words: int | None = None):
         text = tf.strings.regex_replace(text, f"[{SIGNS[0]}-{SIGNS[-1]}]", "\ufffd")
-        divided = tf.strings.regex_replace(text, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
-        parts = tf.strings.split(divided, _SEPARATOR)
+        quoted = tf.strings.regex_replace(text, _QUOTED, rf"{_QUOTE}\0{_QUOTE}")
+        divided = tf.strings.regex_replace(quoted, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
+        parts = tf.strings.split(tf.strings.regex_replace(divided, _QUOTE, ""), _SEPARATOR)
         self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
         self.flat = self.parts.flat_values  # [N] string
         # int32, because oneDNN reports an error for sums of int64
         self.rows = tf.cast(self.parts.value_rowids(), tf.int32)  # [N] the sentence of each part
         position = tf.range(tf.size(self.rows)) - tf.gather(tf.cast(self.parts.row_starts(), tf.int32), self.rows)
         self.is_word = tf.equal(position % 2, 1)
-        before = tf.concat([[""], self.flat[:-1]], axis=0)
+        before, after = tf.concat([[""], self.flat[:-1]], axis=0), tf.concat([self.flat[1:], [""]], axis=0)
         self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
+
+        self.is_markup = self.is_word & _is(MARKUP, self.flat)
+        is_last = tf.equal(position + 2, tf.gather(tf.cast(self.parts.row_lengths(), tf.int32), self.rows))
+        self._joins = (  # whether a word touches the markup
+            self.is_markup & tf.equal(before, "") & (position > 1),
+            self.is_markup & tf.equal(after, "") & ~is_last,
+        )
+
+    def beside(self, middle: tf.Tensor, left: str, right: str) -> tf.Tensor:
+        """Returns ``middle`` [N] string, with ``left`` and ``right`` on the sides on which markup touches a word."""
+        sides = (tf.where(joins, sign, "") for joins, sign in zip(self._joins, (left, right), strict=True))
+        return tf.strings.join([next(sides), middle, next(sides)])
+
+    def contain(self, copies: Copies) -> tf.Tensor:
+        """Returns [B, K] bool: the copied words that their sentence contains."""
+        equal = tf.cast(self.equal(copies), tf.int32)
+        return tf.math.unsorted_segment_max(equal, self.rows, self.parts.nrows()) > 0
 
     def equal(self, copies: Copies) -> tf.Tensor:
         """Returns [N, K] bool: the words that are equal to a copied word of their sentence."""
@@ -113,61 +179,76 @@ class Words:
             copies: The copied words.
             keeps_uncertain: If ``True``, a word that the model may translate is kept, before its placeholder.
         """
-        equal = self.equal(copies)
+        equal = self._distinct(self.equal(copies))
         number = tf.argmax(tf.cast(equal, tf.int32), axis=1, output_type=tf.int32)
-        written = tf.gather(tf.constant(SIGNS), number)
+        written = self.beside(tf.gather(tf.constant(SIGNS), number), " ", " ")
         if keeps_uncertain:
             certain = tf.gather_nd(copies.certain, tf.stack([self.rows, number], axis=1))
             written = tf.where(certain, written, self.flat + written)
         marked = tf.where(tf.reduce_any(equal, axis=1), written, self.flat)
-        return tf.strings.reduce_join(self.parts.with_flat_values(marked), axis=1)
+        return tf.strings.regex_replace(tf.strings.reduce_join(self.parts.with_flat_values(marked), axis=1), " +", " ")
+
+    def _distinct(self, equal: tf.Tensor) -> tf.Tensor:
+        """Returns ``equal`` [N, K] with one copy of each word: the first, the second and so on of equal ones."""
+        order = tf.cumsum(tf.cast(equal, tf.int32), axis=1)  # [N, K]
+        first = tf.cast(equal & tf.equal(order, 1), tf.int32)
+        earlier = tf.cumsum(first, exclusive=True)
+        earlier -= tf.gather(earlier, tf.gather(self.parts.row_starts(), self.rows))  # in the same sentence
+        wanted = tf.minimum(tf.reduce_sum(first * earlier, axis=1) + 1, order[:, -1])
+        return equal & tf.equal(order, wanted[:, tf.newaxis])
 
 
 class Placeholders(tf.Module):
     """Finds the words to copy of a sentence.
 
     Args:
-        known: Words that are not copied as names.
+        known: Words and shapes that are not copied.
     """
 
     def __init__(self, known: KnownWords):
         super().__init__(name="placeholders")
         self._capitals_mark_names = known.capitals_mark_names
-        words = tf.constant(["", *known.words])  # a table must not be empty
-        ones = tf.ones([len(words)], tf.int32)
-        self._known = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(words, ones), 0)
+        flags = {"": _KNOWN, **dict.fromkeys(known.words, _KNOWN)}  # a table must not be empty
+        common = {word.lower() for word in known.words}
+        for key in (*known.uncopied, *(_SEPARATOR + shape for shape in known.uncopied_shapes)):
+            flags[key] = flags.get(key, _KNOWN if key in common else 0) | _UNCOPIED
+        entries = tf.lookup.KeyValueTensorInitializer(list(flags), list(flags.values()), tf.string, tf.int32)
+        self._flags = tf.lookup.StaticHashTable(entries, 0)
 
     def find(self, words: Words) -> Copies:
         """Returns the words of sentences that are copied."""
-        short = words.is_word & _is("..+", words.flat) & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
-        found = certain = short & (_is(_NUMBER, words.flat) | _is(_ADDRESS, words.flat))
+        short = words.is_word & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
+        short &= words.is_markup | _is("..+", words.flat)
+        flags = tf.bitwise.bitwise_or(self._flags.lookup(words.flat), self._flags.lookup(to_lower(words.flat)))
+        shape_flags = self._flags.lookup(_SEPARATOR + _shapes(words.flat))
+        known, missing = (tf.not_equal(tf.bitwise.bitwise_and(flags, flag), 0) for flag in (_KNOWN, _UNCOPIED))
+        form = words.is_markup | _is_form(words.flat)
+        found = certain = short & form & tf.equal(shape_flags, 0) & ~(known & missing)
         if self._capitals_mark_names:
-            known = self._known.lookup(words.flat) + self._known.lookup(to_lower(words.flat))
-            name = short & tf.equal(known, 0) & _is(_CAPITALISED, words.flat)
+            name = short & ~form & ~known & _is(_CAPITALISED, words.flat)
             certain |= name & words.inside
             found |= name
+        certain &= ~missing
 
         def of_found(values: tf.Tensor, padding: str | bool) -> tf.Tensor:
             kept = tf.ragged.boolean_mask(words.parts.with_flat_values(values), words.parts.with_flat_values(found))
             return kept[:, :PLACEHOLDERS].to_tensor(padding, shape=[None, PLACEHOLDERS])
 
-        return Copies(of_found(words.flat, ""), of_found(certain, False))
+        written = words.beside(words.flat, _LEFT, _RIGHT)
+        return Copies(of_found(words.flat, ""), of_found(written, ""), of_found(certain, False))
 
-    def find_in_both(self, source: Words, target: Words) -> Copies:
-        """Returns the words of sentence pairs that are copied: those of the source that the target contains.
+    def find_for_training(self, source: Words, target: Words) -> Copies:
+        """Returns the words of the sources of pairs that are copied, as ``find`` does, at other numbers.
 
-        Words that the model may translate are kept. The numbers of the placeholders begin at a pseudo-random number, so
-        that training sees all of them equally often.
+        The numbers of the placeholders begin at a pseudo-random number, so that training sees all of them equally
+        often.
         """
         copies = self.find(source)
-        equal = tf.cast(target.equal(copies), tf.int32)
-        contained = tf.math.unsorted_segment_max(equal, target.rows, target.parts.nrows()) > 0  # [B, K]
-        kept = tf.where(contained | ~copies.certain, copies.words, "")
         text = [tf.strings.reduce_join(side.parts, axis=1) for side in (source, target)]
         shift = tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.join(text), 2 * PLACEHOLDERS), tf.int32)
         shift = tf.where(shift < PLACEHOLDERS, shift, 0)  # search begins at 0, so half of the pairs do
         places = (tf.range(PLACEHOLDERS) - shift[:, tf.newaxis]) % PLACEHOLDERS
-        return Copies(tf.gather(kept, places, batch_dims=1), tf.gather(copies.certain, places, batch_dims=1))
+        return Copies(*(tf.gather(each, places, batch_dims=1) for each in copies))
 
 
 def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
@@ -187,5 +268,39 @@ def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
     return tf.where(is_placeholder, copied, "")
 
 
+def in_order(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
+    """Returns translations [B, T] whose positional variables, such as %s and %d, have the order of the source.
+
+    For the arguments, see ``copied_words``.
+    """
+    positional = _is(POSITIONAL, words)  # [B, K]
+    is_variable = tf.not_equal(copied_words(ids, first, tf.where(positional, words, "")), "")  # [B, T]
+    rank = tf.cumsum(tf.cast(is_variable, tf.int32), axis=1)
+    places = tf.cumsum(tf.cast(positional, tf.int32), axis=1)
+    same = positional[:, tf.newaxis] & tf.equal(places[:, tf.newaxis], rank[:, :, tf.newaxis])  # [B, T, K]
+    number = tf.argmax(tf.cast(same, tf.int32), axis=2, output_type=tf.int32)
+    return tf.where(is_variable & tf.reduce_any(same, axis=2), first + number, ids)
+
+
+def joined(text: tf.Tensor) -> tf.Tensor:
+    """Returns translations with markup beside its words, as in the source."""
+    return tf.strings.regex_replace(text, f" *{_LEFT}|{_RIGHT} *", "")
+
+
 def _is(pattern: str, words: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_full_match(words, pattern)
+
+
+def _is_form(words: tf.Tensor) -> tf.Tensor:
+    return _is(_NUMBER, words) | _is(_ADDRESS, words) | _is(MARKUP, words)
+
+
+def _shapes(words: tf.Tensor) -> tf.Tensor:
+    """Returns words with 0 for each digit, and a for letters. Digits before a separator are one, as are thousands."""
+    for pattern, replacement in _SHAPE:
+        words = tf.strings.regex_replace(words, pattern, replacement)
+    return words
+
+
+def _strings(tensor: tf.Tensor) -> list[str]:
+    return [text.decode() for text in tensor.numpy().tolist()]

@@ -137,7 +137,8 @@ class SubwordTokenizer(Tokenizer):
         known = None
         if KNOWN_WORDS_FILE in files:
             fields = read_json(Path(folder) / KNOWN_WORDS_FILE)
-            known = KnownWords(tuple(fields["words"]), fields["capitals_mark_names"])
+            words, *others = (tuple(fields.get(name, ())) for name in ("words", "uncopied", "uncopied_shapes"))
+            known = KnownWords(words, fields["capitals_mark_names"], *others)
         return cls(files[MODEL_FILE], config, known)
 
     def save(self, folder: str | Path) -> None:

@@ -47,7 +47,7 @@ class Tokenizer(tf.Module, ABC):
     vocabulary_size: int
     """V: number of vocabulary entries, the four special ones included."""
     known_words: KnownWords | None = None
-    """Words that are not copied as names. ``None`` if the vocabulary has no placeholders."""
+    """Words that are not copied; see ``Codec.learn_copying``. ``None`` if the vocabulary has no placeholders."""
     first_placeholder: int = 0
     """Id of the first placeholder. The others follow. Valid only with ``known_words``."""
 

@@ -17,6 +17,7 @@ from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.reading import parse_table
 from nmt_keras.corpus.selection import split_words
 from nmt_keras.io.lines import byte_blocks
+from nmt_keras.io.markup import differing
 from nmt_keras.io.sentences import beginning, rejoin, split
 from nmt_keras.text import normalise_lines
 from serve.models.status import StatusError
@@ -39,6 +40,7 @@ UNITS = (
         "a=1",
         " (--",
         "\\u",
+        *("%", "%0", "%(", "{", "{{", "{%", "<a", "<a ", " a=b", "&a", "](", "**"),
     ),
 )
 """Texts whose repetitions match a part of many patterns."""
@@ -70,6 +72,7 @@ def varied(text):
 
 
 FUNCTIONS = {
+    "markup": lambda text: differing(text, text),
     "tsv": table("a.tsv", lambda text: f"{text}\tHola.\tHello."),
     "csv": table("a.csv", lambda text: f"{text},Hola.,Hello."),
     "json": table("a.jsonl", lambda text: json.dumps({"id": text, "es": "Hola.", "en": "Hello."})),

@@ -116,13 +116,31 @@ def test_a_line_break_ends_a_sentence_without_any_mark():
     assert split("Título\n\n  uno\r\ndos") == [Piece("Título", "\n\n  "), Piece("uno", "\r\n"), Piece("dos", "")]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("## Un título.\n\n- uno\n  * dos", ["", "## ", "Un título.", "\n\n- ", "uno", "\n  * ", "dos"]),
+        ("1. Abre.\n2) [x] Cierra.", ["", "1. ", "Abre.", "\n2) ", "[x] Cierra."]),
+        ("> - [ ] Hola.\n>> Bien.", ["", "> - [ ] ", "Hola.", "\n>> ", "Bien."]),
+        ("—Hola —dijo—. ¿Qué tal?", ["", "—", "Hola —dijo—.", " ", "¿Qué tal?"]),
+        ("-¿Qué?\n-Nada.", ["", "-", "¿Qué?", "\n-", "Nada."]),
+        ("-5 grados, #tag, uno - dos", ["-5 grados, #tag, uno - dos"]),
+        ("#\n- ", ["#", "\n", "-", " "]),
+    ],
+)  # fmt: skip
+def test_marks_before_a_line_are_no_part_of_its_sentence(text, expected):
+    assert [part for piece in split(text) for part in piece][: len(expected)] == expected
+    assert rejoin(split(text), [piece.sentence for piece in split(text) if piece.sentence]) == text
+
+
 def test_joining_sentences_and_gaps_gives_any_text_again():
     choose = random.Random(5).choices
     for _ in range(5000):
         text = "".join(choose(' \n\r\t.!?…AaSr¿1")—\u2028。！」語', k=12))
         pieces = split(text)
         assert "".join(piece.sentence + piece.gap for piece in pieces) == text
-        assert all(piece.sentence == piece.sentence.strip() and not piece.gap.strip() for piece in pieces)
+        assert all(piece.sentence == piece.sentence.strip() for piece in pieces)
+        assert all(piece.gap.strip()[:1] in "1—" for piece in pieces)  # empty, or marks before a line
         assert all(piece.sentence for piece in pieces[1:])
 
 

@@ -1,13 +1,17 @@
 """Names, numbers and addresses are copied; sentences in capitals are read in lower case."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from benchmarks.typed_text import sentences_to_copy
 from nmt_keras.config import TokenizerConfig
-from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
+from nmt_keras.io.markup import differing
+from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer, subword
 from nmt_keras.text.placeholders import MAX_COPIED_BYTES, PLACEHOLDERS, SIGNS
+from nmt_keras.text.tokens import read_files, write_record
 
 SOURCES = ["Tom vive en Boston con María.", "Mi amigo vive en casa, y yo no.", "El tren llega a las cinco."] * 3
 TARGETS = ["Tom lives in Boston with Mary.", "My friend lives at home, and I do not.", "The train comes at five."] * 3
@@ -25,7 +29,7 @@ def strings(tensor):
 
 def copies_of(codec, *sentences):
     """Returns the copied words of each sentence, in brackets if the model may translate them."""
-    words, certain = codec.encode_source(tf.constant(sentences)).copies
+    words, _, certain = codec.encode_source(tf.constant(sentences)).copies
     return [
         [word if is_certain else f"({word})" for word, is_certain in zip(strings(row), sure, strict=True) if word]
         for row, sure in zip(words, certain.numpy().tolist(), strict=True)
@@ -54,6 +58,11 @@ def copies_of(codec, *sentences):
         ("y (https://example.org/España_(país)), #MadridRío.", ["https://example.org/España_(país)", "#MadridRío"]),
         ("de a1b2-c3 a 2001:db8::1, o.py, /etc/x, C:\\x.", ["a1b2-c3", "2001:db8::1", "o.py", "/etc/x", "C:\\x"]),
         ("el macOS de {name}, con %s y %1$d.", ["macOS", "{name}", "%s", "%1$d"]),
+        ("y %5d, %.2f de %@ a %(name)s.", ["%5d", "%.2f", "%@", "%(name)s"]),
+        ("%{name} ${x} {{ x }} {} {0} %d%%.", ["%{name}", "${x}", "{{ x }}", "{}", "{0}", "%d"]),
+        ("10 % de 20%, 100%: 5 < 7 > 3.", ["10", "20", "100"]),
+        ('<a href="x y">Tom</a>&nbsp;y<br/>no', ['<a href="x y">', "</a>", "&nbsp;", "<br/>"]),
+        ("**Tom** vive `x = 1`, [no](https://x.es/{a})", ["**", "**", "`x = 1`", "[", "](https://x.es/{a})"]),
         ("", []),
         ("¡!", []),
     ],
@@ -94,16 +103,91 @@ def test_a_copied_word_is_written_as_in_the_source(codec):
     assert "".join(strings(target.surface[0])).replace("▁", " ").strip() == "Tom lives in Guadalajara, Ximena."
 
 
-def test_only_words_of_both_sides_are_copied_in_training(codec):
-    pairs = ("Vive en Londres y Lima.", "Ximena vive."), ("Lives in London and Lima.", "Shimena lives.")
-    tokens = codec.encode_pairs(*map(tf.constant, pairs))
+def test_equal_words_have_placeholders_of_their_own_and_markup_stands_apart(codec):
+    pair = ["%s y <b>Tom</b>: %s"], ["%s and <b>Tom</b>: %s"]
+    source = codec.encode_source(tf.constant(pair[0]))
+    target = codec.encode_target(tf.constant(pair[1]), source)
     first = codec.target_tokenizer.first_placeholder
-    assert first == codec.source_tokenizer.first_placeholder
-    copied = [
-        [each for each in row if first <= each < first + PLACEHOLDERS] for side in tokens for row in side.ids.numpy()
-    ]
-    assert [len(each) for each in copied] == [1, 1, 1, 0]  # "Ximena" has a placeholder, which the target does not use
-    assert copied[0] == copied[2]
+    assert placeholders_of(codec, source.tokens) == placeholders_of(codec, target) == [[*range(first, first + 4)]]
+    surfaces = "".join(strings(target.surface[0]))
+    assert surfaces == "▁%s▁and▁<b>▁Tom▁</b>:▁%s"
+    texts, _ = codec.decode(target.ids[:, tf.newaxis], target.lengths[:, tf.newaxis], source)
+    assert strings(texts[:, 0]) == pair[1]
+
+
+def test_positional_variables_keep_their_order_and_others_move(codec):
+    source = codec.encode_source(tf.constant(["%s %d {a} {b}"]))
+    first = codec.target_tokenizer.first_placeholder
+    ids = tf.constant([[[first + 3, first + 1, first + 2, first, first, 3]]])
+    texts, surfaces = codec.decode(ids, tf.constant([[6]]), source)
+    assert strings(texts[0]) == ["{b}%s{a}%d%s"]  # a repeated one stays
+    assert strings(surfaces[0, 0])[:4] == ["{b}", "%s", "{a}", "%d"]
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [
+        ("%s, <b>has</b> {a} %d", []),
+        ("{a}: %s <b>%d</b>", []),
+        ("%d <b>%s</b> {a}", ["%s", "%d"]),
+        ("%s %d <b>no</b>", ["{a}"]),
+        ("%s %d <b>no</b> {a} {a}", ["{a}"]),
+    ],
+)
+def test_lost_repeated_and_disordered_markup_is_found(translation, expected):
+    assert differing("%s <b>tiene</b> %d {a}", translation) == expected
+
+
+def placeholders_of(codec, tokens):
+    first = codec.target_tokenizer.first_placeholder
+    return [[each for each in row if first <= each < first + PLACEHOLDERS] for row in tokens.ids.numpy()]
+
+
+def test_training_reads_the_placeholders_of_translation_and_writes_those_of_the_target(codec):
+    sources, targets = ["Vive en Londres y Lima.", "Ximena vive."], ["Lives in London and Lima.", "Shimena lives."]
+    read, written = (placeholders_of(codec, each) for each in codec.encode_pairs(sources, targets))
+    assert [len(each) for each in read] == [2, 1]
+    assert written == [read[0][1:], []]
+    as_translated = codec.encode_source(tf.constant(sources)).tokens
+    assert [len(each) for each in placeholders_of(codec, as_translated)] == [2, 1]
+
+
+FORMS = {
+    "en_XX casa": "house", "fr_XX casa": "maison", "eng_Latn casa": "house", "fra_Latn casa": "maison",
+    "2ES casa": "casa", "#medical casa": "ward", "#law casa": "court", "@law casa": "house", "L2 casa": "home",
+    **{f"son {n}.500 y {n}7 en 200{n}": f"are {n},500 and {n}7 in 254{n + 3}" for n in range(1, 7)},
+    **{f"a las 1{n}:30 el 1{n}/0{n}/20 a{n}@x.org": f"at {n - 2}:30 on {n}/1{n}/2020 a{n}@x.org" for n in range(3, 8)},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def taught():
+    sides = [*FORMS] * 3 + SOURCES, [*FORMS.values()] * 3 + TARGETS
+    taught = Codec(*(fit_tokenizer(CONFIG, side, placeholders=True) for side in sides))
+    taught.learn_copying(zip(*sides, strict=True))
+    return taught
+
+
+@pytest.mark.parametrize(
+    ("sentence", "copied"),
+    [
+        ("en_XX casa y fr_xx.", []),
+        ("eng_Latn casa, fra_Latn #medical #law @law 2ES L2.", []),
+        ("son 9.500 casas, 12.500, 1.250.000.", []),  # unseen numbers of a rewritten shape
+        ("y 48 en 1998 y 2009.", ["48"]),
+        ("a las 19:45 el 18/11/19.", []),
+        ("a ana@example.org, #otro y mi_archivo.txt.", ["ana@example.org", "#otro", "mi_archivo.txt"]),
+    ],
+)  # fmt: skip
+def test_forms_that_the_training_pairs_do_not_copy_are_text(taught, sentence, copied):
+    assert copies_of(taught, sentence) == [copied]
+
+
+def test_a_later_corpus_adds_to_what_is_not_copied(taught, tmp_path):
+    taught.source_tokenizer.save(tmp_path)
+    loaded = Codec(load_tokenizer(tmp_path), taught.target_tokenizer)
+    loaded.learn_copying([("Vive ab-12@x.es, dom_1 casa.", "ab-12@x.es")] * 3)
+    assert copies_of(loaded, "y dom_1 ab-12@x.es en_XX 19:45.") == [["(dom_1)", "ab-12@x.es"]]
 
 
 def test_a_gpu_encodes_no_training_pairs(codec):
@@ -137,6 +221,16 @@ def test_saved_tokenizers_copy_the_same_words(codec, tmp_path):
     loaded = load_tokenizer(tmp_path)
     assert loaded.known_words == codec.source_tokenizer.known_words
     assert loaded.first_placeholder == codec.source_tokenizer.first_placeholder
+
+
+def test_a_tokenizer_of_an_earlier_version_loads(codec, tmp_path):
+    first = ("words", "capitals_mark_names")
+    known = {name: each for name, each in codec.source_tokenizer.known_words._asdict().items() if name in first}
+    codec.source_tokenizer.save(tmp_path)
+    _, files = read_files(tmp_path, ["subword"], subword.MODEL_FILE)
+    files[subword.KNOWN_WORDS_FILE] = json.dumps(known).encode()
+    write_record(tmp_path, CONFIG, files)
+    assert load_tokenizer(tmp_path).known_words == codec.source_tokenizer.known_words
 
 
 @pytest.mark.parametrize("kind", ["word", "subword"])

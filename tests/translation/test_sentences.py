@@ -37,6 +37,7 @@ def test_the_graph_splits_texts_like_the_client():
 def test_the_graph_splits_strings_of_random_characters_like_the_client():
     choose = random.Random(7).choices
     alphabet = [*' \n\r\t.!?…ASrd¿1")—।。！」語ñÑ%,-ა😀\v\x1c\x85\xa0\u2028\u200b\u3000', "Sr.", ". ", "。", "\n\n"]
+    alphabet += ["\n- ", "# ", "[ ] "]
     expect_alike(["".join(choose(alphabet, k=20)) for _ in range(5000)])
 
 
