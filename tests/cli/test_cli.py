@@ -486,7 +486,7 @@ def test_an_exported_version_is_run_without_what_other_commands_import(run_folde
         "import sys; from nmt_keras import cli; exported, run = sys.argv[1:]; "
         "cli.main(['translate', exported, 'No.']); "
         f"print({unused} & set(sys.modules)); "
-        "cli.main(['translate', run, 'No.', '--search.beam-size', '5'])"
+    assert (first["bleu"]["p"], second["bleu"]["p"]) == (None, None)  # BLEU near 0 says nothing about translation
     )
     command = [sys.executable, "-c", program, exported, str(run_folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
