@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require, require_choice
-from nmt_keras.layers.base import InitializerLike, Part, Shape
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.cells import CellState
 from nmt_keras.layers.memory import (
     Encoding,
@@ -30,14 +30,18 @@ class Bridge(Part):
             encoding_shape: ``Encoding`` of shapes.
         """
 
-    def call(self, encoding: Encoding | tf.Tensor, encoding_mask: tf.Tensor | None = None) -> tuple[CellState, ...]:
+    def call(self, encoding: Encoding | tf.Tensor, mask: tf.Tensor | None = None) -> tuple[CellState, ...]:
         """Returns the initial state of each cell, nests of [B, U]; or the part of it that is not 0.
 
         Args:
             encoding: Result of an encoder; or annotations [B, S, D].
-            encoding_mask: [B, S] bool, True at the annotations that exist; None for all, or if ``encoding`` has a mask.
+            mask: [B, S] bool, True at the annotations that exist; None for all, for the mask that Keras has attached to
+                them, or if ``encoding`` has a mask.
         """
-        return self.states(as_encoding(encoding, encoding_mask))
+        return self.states(as_encoding(encoding, mask))
+
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
+        """Returns None: a state has no positions."""
 
     @abstractmethod
     def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:

@@ -123,11 +123,6 @@ class Cell(Part):
         sizes = [self.units] * len(tf.nest.flatten(self.zero_state(1)))
         return sizes if len(sizes) > 1 else self.units
 
-    @property
-    def output_size(self) -> int:
-        """U."""
-        return self.units
-
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
         """Returns the tensors of the zero state, [B, U]."""
         return [tensor[:, 0] for tensor in tf.nest.flatten(self.zero_state(batch_size))]

@@ -20,9 +20,8 @@ import tensorflow as tf
 
 from nmt_keras.config import require
 from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape, token_embedding
-from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.memory import Encoding, LayerStates, Memory, as_encoding
+from nmt_keras.layers.memory import Encoding, Memory, as_encoding
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.prediction import Prediction
@@ -95,16 +94,6 @@ class BaseDecoder(Part, keras.Model):
             encoding_shape: Shapes of the encoding, see ``BaseEncoder.encoding_shape``; or of annotations, [B, S, D].
         """
         self.embedding.build(ids_shape)
-
-    def build_from_config(self, config: dict[str, Nest]) -> None:
-        """Builds a loaded decoder. JSON files hold ``build``'s arguments as lists."""
-        ids_shape, shape = config["shapes_dict"].values()
-        if isinstance(shape[0], list):
-            values, mask, lengths, layers = shape
-            states = [[LSTMState(*s) if s and isinstance(s[0], list) else s for s in layer] for layer in layers]
-            shape = Encoding(values, mask, lengths, tuple(LayerStates(*layer) for layer in states))
-        self.build(ids_shape, shape)
-        self.freeze()
 
     @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:

@@ -84,7 +84,6 @@ CALLS = {
         ((IDS, READ),),
     ),
 }
-READS_STATES = ("FixedContext of a state", "CopyBridge")
 INTEGERS = ("Encoder", "SelfAttentionEncoder", "Seq2Seq")
 
 
@@ -176,14 +175,36 @@ def test_each_part_of_a_model_multiplies_in_its_own_dtype(own, monkeypatch):
     model.fit((IDS, READ), IDS[:, :T], verbose=0)
 
 
+class Scaled(DotScore):
+    def __init__(self, scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = scale
+
+
+class Configured(Scaled):
+    def get_config(self):
+        return {**super().get_config(), "scale": self.factor}
+
+
+def test_a_layer_of_one_s_own_keeps_its_arguments_as_attributes_or_overrides_get_config():
+    assert Configured.from_config(Configured(2.0).get_config()).factor == 2.0
+    with pytest.raises(ValueError, match="none for scale"):
+        Scaled(2.0).get_config()
+
+
+def test_a_summary_lists_the_layers_of_a_model(capsys):
+    model = CALLS["Seq2Seq"][0]()
+    model.build()
+    model.summary(expand_nested=True)
+    assert "forward_0 (GRUCell)" in capsys.readouterr().out
+
+
 # Saving
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, as it saves
 def test_a_functional_model_with_it_is_saved_and_loaded_with_what_is_frozen(call, tmp_path):
-    layer, inputs, name = call
-    if name in READS_STATES:
-        pytest.skip("Keras stores no named tuples as inputs")
+    layer, inputs, _ = call
     layer(*inputs)
     randomise(layer, 1)
     frozen = [inner for inner in layers_of(layer) if inner is not layer and inner.trainable_variables != []][:1]
@@ -236,6 +257,28 @@ def test_padding_of_annotations_is_masked_for_all_layers_after_an_encoder():
     np.testing.assert_allclose(pool(encoder(padded).values), pool(encoder(short).values), atol=1e-6)
     seen = encoder(padded, tf.sequence_mask([2], 10)).values
     np.testing.assert_allclose(pool(seen), tf.reduce_mean(seen[:, :2], axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: SelfAttentionLayer(U, 2)(x),
+        lambda x: SelfAttentionLayer(U, 2)(SelfAttentionLayer(U, 2)(x, x)),
+        lambda x: MultiHead(U, 2)(x, x)[0],
+        lambda x: BahdanauAttention(7)(x, x)[0],
+        lambda x: StateOutput(V)(x),
+        lambda x: DenseBridge(U)(x)[0],
+    ],
+)
+def test_a_layer_reads_and_passes_on_the_mask_that_keras_attaches(read):
+    embedding, pool = keras.layers.Embedding(V, U, mask_zero=True), keras.layers.GlobalAveragePooling1D()
+
+    def pooled(ids):
+        keras.utils.set_random_seed(1)
+        found = read(embedding(ids))
+        return pool(found) if len(found.shape) == 3 else found
+
+    np.testing.assert_allclose(pooled(IDS)[1:], pooled(IDS[1:, :2]), atol=1e-6)
 
 
 def test_a_decoder_reads_any_annotations_and_their_mask():
