@@ -10,10 +10,10 @@ from nmt_keras.layers.cells import CellState, LSTMState
 
 
 class LayerStates(NamedTuple):
-    """Last states of one layer of an encoder; None for a direction that it lacks."""
+    """Last states of one layer of an encoder; () for a direction that it lacks: Keras refuses None in results."""
 
-    forward: CellState | None  # nest of [B, U]: after the last token
-    backward: CellState | None  # nest of [B, U]: after the first token
+    forward: CellState | tuple[()] = ()  # nest of [B, U]: after the last token
+    backward: CellState | tuple[()] = ()  # nest of [B, U]: after the first token
 
 
 class Encoding(NamedTuple):
@@ -62,7 +62,7 @@ def _of_fields(fields: Sequence[Any]) -> Encoding:
     """Returns the encoding of tensors, or of shapes, whose fields a loaded model passes as lists."""
 
     def is_lstm(state: Nest) -> bool:
-        return isinstance(state, tuple | list) and not isinstance(state[0], int | None)
+        return isinstance(state, tuple | list) and bool(state) and not isinstance(state[0], int | None)
 
     values, mask, lengths, layers = fields
     states = [[LSTMState(*state) if is_lstm(state) else state for state in layer] for layer in layers]
@@ -90,8 +90,8 @@ def last_states(states: tuple[LayerStates, ...], source: str | None) -> list[Nes
         ValueError: The encoder lacks a direction.
     """
     names = [name for name in LayerStates._fields if source in (name, "both")]
-    found = [getattr(states[-1], name) if states else None for name in names]
-    if not found or any(state is None for state in found):
+    found = [getattr(states[-1], name) for name in names] if states else [()]
+    if not all(map(tf.nest.flatten, found)):
         raise ValueError(
             f"source: expected directions that the encoder has, received {source}. Use another bridge or "
             'attention, such as DenseBridge(source="mean", units=units), or a bidirectional encoder.'
