@@ -181,10 +181,3 @@ def layer_norm(units: int, name: str, part: Part) -> keras.layers.LayerNormaliza
     layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, trainable=trainable, name=name)
     layer.build((None, None, units))
     return layer
-
-
-def token_embedding(
-    vocabulary_size: int, size: int, initializer: InitializerLike, dtype: keras.DTypePolicy
-) -> keras.layers.Embedding:
-    """Returns the embedding of the tokens of one side, [V, E]."""
-    return keras.layers.Embedding(vocabulary_size, size, initializer, dtype=dtype, name="embedding")

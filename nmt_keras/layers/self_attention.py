@@ -170,8 +170,9 @@ class SelfAttentionLayer(Part):
     ) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (kernel_initializer, bias_initializer)
+        )
         self.self_attention = self._multi_head("self_attention")
 
     def _multi_head(self, name: str) -> MultiHead:

@@ -19,7 +19,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape, token_embedding
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
 from nmt_keras.layers.memory import Encoding, Memory, as_encoding
 from nmt_keras.layers.output import OutputLayer
@@ -79,11 +79,11 @@ class BaseDecoder(Part, keras.Model):
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.num_layers, self.output_layer = units, num_layers, output_layer
         self.dropout, self.output_dropout = dropout, output_dropout
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.embedding = token_embedding(
-            vocabulary_size, embedding_size, self.embeddings_initializer, self.dtype_policy
+        self.embeddings_initializer, self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (embeddings_initializer, kernel_initializer, bias_initializer)
+        )
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_size, self.embeddings_initializer, dtype=self.dtype_policy, name="embedding"
         )
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding | Shape) -> None:
