@@ -7,7 +7,6 @@ a side effect.
 """
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -55,8 +54,8 @@ class _KerasFinder(MetaPathFinder, Loader):
         """Returns the spec of Keras, with this loader; None for other modules."""
         if name != "keras":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, specs), None)
         if spec and spec.loader:
             self.loader, spec.loader = spec.loader, self
         return spec
@@ -70,6 +69,7 @@ class _KerasFinder(MetaPathFinder, Loader):
         if module.__spec__:
             module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
+        sys.meta_path.remove(self)
         _register()
 
 

@@ -218,7 +218,7 @@ class NoAttention(Attention):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class FixedContext(NoAttention):
+class FixedContext(Attention):
     """One context for every step: c = q({h_1, ..., h_S}) (Bahdanau et al. 2014, section 2.1).
 
     Unless ``source`` is "mean", q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.).
@@ -233,6 +233,8 @@ class FixedContext(NoAttention):
         >>> FixedContext("mean")(tf.ones([1, 2, 8]), tf.ones([1, 5, 12]))[0].shape
         TensorShape([1, 2, 12])
     """
+
+    attend = NoAttention.attend
 
     def __init__(self, source: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -250,10 +252,6 @@ class FixedContext(NoAttention):
         if self.source == "mean":
             return self.cast(mean_annotation(encoding))[:, tf.newaxis]
         return tf.concat(self.cast(last_states(encoding.states, self.source)), axis=-1)[:, tf.newaxis]
-
-    def context(self, weights: AttentionWeights, memory: Memory) -> Context | None:
-        """Returns c for each query."""
-        return Attention.context(self, weights, memory)
 
     def vectors(self, memory: Memory) -> tf.Tensor:
         """Returns c, [B, 1, D]."""

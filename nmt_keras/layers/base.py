@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self, TypeAlias
 import keras
 import tensorflow as tf
 
+from nmt_keras.io.errors import require
 from nmt_keras.io.startup import use_tensorflow_for_keras
 from nmt_keras.layers.context import Context
 from nmt_keras.layers.internals import layers_of
@@ -44,9 +45,6 @@ class Part(keras.layers.Layer, ABC):
         fresh = found.clone() if isinstance(found, keras.initializers.Initializer) else found
         return super().add_weight(shape, fresh, autocast=False, **kwargs)
 
-    def compute_mask(self, inputs: Nest, previous_mask: Nest = None) -> Nest:
-        """Returns None: outputs have no mask of their own."""
-
     def compute_output_shape(self, *args: Nest, **kwargs: Nest) -> Nest:
         """Returns the shapes of the results of ``call``. The arguments are its shapes; keywords end in ``_shape``."""
         copy, names = type(self).from_config(self.get_config()), inspect.signature(self.call).parameters
@@ -54,7 +52,10 @@ class Part(keras.layers.Layer, ABC):
         read = inspect.signature(self.build).parameters
         copy.build(**{name: shape for name, shape in shapes.items() if name in read})
         inputs = {name.removesuffix("_shape"): _symbolic(shape, self.compute_dtype) for name, shape in shapes.items()}
-        results = keras.Operation.compute_output_spec(copy, **inputs)
+        try:
+            results = keras.Operation.compute_output_spec(copy, **inputs)
+        except TypeError as error:  # summary shows "?" for a part whose owner has built it
+            raise NotImplementedError(f"Pass the shapes of all inputs of {type(self).__name__}. {error}") from error
         return keras.tree.map_structure(lambda x: None if x is None else x.shape, results)
 
     def compute_output_spec(self, *args: Nest, **kwargs: Nest) -> Nest:
@@ -87,7 +88,16 @@ class Part(keras.layers.Layer, ABC):
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments, and the names of inner layers that are frozen."""
-        config = {**super().get_config(), **{name: _serialize(getattr(self, name)) for name in arguments(type(self))}}
+        given = _given(self)
+        missing = [name for name in arguments(type(self)) if name not in given]
+        require(
+            not missing or type(self).get_config is not Part.get_config,
+            type(self).__name__,
+            "an attribute for each argument of the constructor",
+            f"none for {', '.join(missing)}",
+            "Set the attributes, or override get_config.",
+        )
+        config = {**super().get_config(), **{name: _serialize(value) for name, value in given.items()}}
         frozen = [layer.name for layer in _own_layers(self) if not layer.trainable]
         return {**config, "frozen": frozen} if frozen and self.trainable else config
 
@@ -144,9 +154,14 @@ def arguments(kind: type) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
 
+def _given(part: Part) -> dict[str, Any]:
+    """Returns the constructor's arguments that are attributes: all, unless the part overrides ``get_config``."""
+    return {name: getattr(part, name) for name in arguments(type(part)) if hasattr(part, name)}
+
+
 def _own_layers(part: Part) -> list[keras.layers.Layer]:
     """Returns the layers that the part has made, at any depth: those of its arguments keep their own configurations."""
-    given = tf.nest.flatten([getattr(part, name) for name in arguments(type(part))])
+    given = tf.nest.flatten(list(_given(part).values()))
     others = [layer for each in given if isinstance(each, keras.layers.Layer) for layer in layers_of(each)]
     return [layer for layer in layers_of(part) if layer is not part and not any(layer is each for each in others)]
 
@@ -166,10 +181,3 @@ def layer_norm(units: int, name: str, part: Part) -> keras.layers.LayerNormaliza
     layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, trainable=trainable, name=name)
     layer.build((None, None, units))
     return layer
-
-
-def token_embedding(
-    vocabulary_size: int, size: int, initializer: InitializerLike, dtype: keras.DTypePolicy
-) -> keras.layers.Embedding:
-    """Returns the embedding of the tokens of one side, [V, E]."""
-    return keras.layers.Embedding(vocabulary_size, size, initializer, dtype=dtype, name="embedding")

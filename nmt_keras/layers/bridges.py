@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require, require_choice
-from nmt_keras.layers.base import InitializerLike, Part, Shape
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.cells import CellState
 from nmt_keras.layers.memory import (
     Encoding,
@@ -30,14 +30,18 @@ class Bridge(Part):
             encoding_shape: ``Encoding`` of shapes.
         """
 
-    def call(self, encoding: Encoding | tf.Tensor, encoding_mask: tf.Tensor | None = None) -> tuple[CellState, ...]:
+    def call(self, encoding: Encoding | tf.Tensor, mask: tf.Tensor | None = None) -> tuple[CellState, ...]:
         """Returns the initial state of each cell, nests of [B, U]; or the part of it that is not 0.
 
         Args:
             encoding: Result of an encoder; or annotations [B, S, D].
-            encoding_mask: [B, S] bool, True at the annotations that exist; None for all, or if ``encoding`` has a mask.
+            mask: [B, S] bool, True at the annotations that exist; None for all, for the mask that Keras has attached to
+                them, or if ``encoding`` has a mask.
         """
-        return self.states(as_encoding(encoding, encoding_mask))
+        return self.states(as_encoding(encoding, mask))
+
+    def compute_mask(self, inputs: Nest, previous_mask: Nest) -> None:
+        """Returns None: a state has no positions."""
 
     @abstractmethod
     def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
@@ -81,12 +85,12 @@ class CopyBridge(Bridge):
     def build(self, encoding_shape: Encoding | Shape) -> None:
         """Creates no weights. Raises ValueError if the encoder does not have one direction."""
         layers = shape_of_encoding(encoding_shape).states
-        one_way = bool(layers) and all((layer.forward is None) != (layer.backward is None) for layer in layers)
+        one_way = bool(layers) and all(len(list(filter(tf.nest.flatten, layer))) == 1 for layer in layers)
         require(one_way, "encoder", "one that reads in one direction", layers, "Use DenseBridge.")
 
     def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
         """Returns the states of the encoder's only direction."""
-        return tuple(layer.backward if layer.forward is None else layer.forward for layer in encoding.states)
+        return tuple(state for layer in encoding.states for state in layer if tf.nest.flatten(state))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -125,8 +129,9 @@ class DenseBridge(Bridge):
         if source is not None:
             require_choice("source", ("backward", "forward", "both", "mean"), source)
         self.units, self.num_layers, self.source = units, num_layers, source
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (kernel_initializer, bias_initializer)
+        )
         self.dense = keras.layers.Dense(
             num_layers * units,
             activation="tanh",
@@ -140,7 +145,7 @@ class DenseBridge(Bridge):
         """Builds the dense layer."""
         shape = shape_of_encoding(encoding_shape)
         if self.source is None:
-            top = shape.states[-1] if shape.states else LayerStates(None, None)
+            top = shape.states[-1] if shape.states else LayerStates()
             self.source = "backward" if top.backward else "forward" if top.forward else "mean"
         shapes = [shape.values] if self.source == "mean" else last_states(shape.states, self.source)
         self.dense.build((None, sum(each[-1] for each in shapes)))

@@ -74,9 +74,9 @@ class Cell(Part):
         super().__init__(**kwargs)
         require(units >= 1, "units", "at least 1", units)
         self.units = units
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer or self.initial_bias())
+        self.kernel_initializer, self.recurrent_initializer, self.bias_initializer = map(
+            keras.initializers.get, (kernel_initializer, recurrent_initializer, bias_initializer or self.initial_bias())
+        )
 
     def build(self, inputs_shape: Shape | None, context_shape: Shape | None = None) -> None:
         """Creates the weights.
@@ -122,11 +122,6 @@ class Cell(Part):
         """Widths of the tensors of a state."""
         sizes = [self.units] * len(tf.nest.flatten(self.zero_state(1)))
         return sizes if len(sizes) > 1 else self.units
-
-    @property
-    def output_size(self) -> int:
-        """U."""
-        return self.units
 
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
         """Returns the tensors of the zero state, [B, U]."""

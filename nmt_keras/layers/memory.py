@@ -1,6 +1,7 @@
 """The encoded sentences, as the encoder returns them and as the decoder reads them."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -9,10 +10,10 @@ from nmt_keras.layers.cells import CellState, LSTMState
 
 
 class LayerStates(NamedTuple):
-    """Last states of one layer of an encoder; None for a direction that it lacks."""
+    """Last states of one layer of an encoder; () for a direction that it lacks: Keras refuses None in results."""
 
-    forward: CellState | None  # nest of [B, U]: after the last token
-    backward: CellState | None  # nest of [B, U]: after the first token
+    forward: CellState | tuple[()] = ()  # nest of [B, U]: after the last token
+    backward: CellState | tuple[()] = ()  # nest of [B, U]: after the first token
 
 
 class Encoding(NamedTuple):
@@ -42,18 +43,30 @@ def as_encoding(values: tf.Tensor | Encoding, mask: tf.Tensor | None = None) -> 
     """Returns annotations [B, S, D] as an encoding without states; an encoding as it is.
 
     Args:
-        values: [B, S, D] float; or an encoding.
+        values: [B, S, D] float; or an encoding, or its fields.
         mask: [B, S] bool, True at the positions that exist; None for all. Each row holds at least one True.
     """
-    if isinstance(values, Encoding):
-        return values._replace(mask=tf.cast(values.mask, tf.bool), lengths=tf.cast(values.lengths, tf.int32))
+    if isinstance(values, tuple | list):
+        encoding = _of_fields(values)
+        return encoding._replace(mask=tf.cast(encoding.mask, tf.bool), lengths=tf.cast(encoding.lengths, tf.int32))
     mask = tf.ones(tf.shape(values)[:2], tf.bool) if mask is None else tf.cast(mask, tf.bool)
     return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), ())
 
 
 def shape_of_encoding(shape: Shape | Encoding) -> Encoding:
     """Returns the shapes of the result of ``as_encoding``."""
-    return shape if isinstance(shape, Encoding) else Encoding(shape, shape[:2], shape[:1], ())
+    return _of_fields(shape) if isinstance(shape[0], tuple | list) else Encoding(shape, shape[:2], shape[:1], ())
+
+
+def _of_fields(fields: Sequence[Any]) -> Encoding:
+    """Returns the encoding of tensors, or of shapes, whose fields a loaded model passes as lists."""
+
+    def is_lstm(state: Nest) -> bool:
+        return isinstance(state, tuple | list) and bool(state) and not isinstance(state[0], int | None)
+
+    values, mask, lengths, layers = fields
+    states = [[LSTMState(*state) if is_lstm(state) else state for state in layer] for layer in layers]
+    return Encoding(values, mask, lengths, tuple(LayerStates(*layer) for layer in states))
 
 
 def equal_weights(encoding: Encoding | Memory, dtype: tf.DType) -> tf.Tensor:
@@ -77,8 +90,8 @@ def last_states(states: tuple[LayerStates, ...], source: str | None) -> list[Nes
         ValueError: The encoder lacks a direction.
     """
     names = [name for name in LayerStates._fields if source in (name, "both")]
-    found = [getattr(states[-1], name) if states else None for name in names]
-    if not found or any(state is None for state in found):
+    found = [getattr(states[-1], name) for name in names] if states else [()]
+    if not all(map(tf.nest.flatten, found)):
         raise ValueError(
             f"source: expected directions that the encoder has, received {source}. Use another bridge or "
             'attention, such as DenseBridge(source="mean", units=units), or a bidirectional encoder.'

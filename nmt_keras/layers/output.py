@@ -43,8 +43,9 @@ class OutputLayer(Part):
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size, self.tie_embeddings = vocabulary_size, tie_embeddings
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (kernel_initializer, bias_initializer)
+        )
 
     def build(
         self, state_shape: Shape, context_shape: Shape | None = None, embedded_shape: Shape | None = None

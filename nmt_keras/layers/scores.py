@@ -75,9 +75,9 @@ class AdditiveScore(ScoreFunction):
         super().__init__(**kwargs)
         require(units >= 1, "units", "at least 1", units)
         self.units = units
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.vector_initializer = keras.initializers.get(
-            vector_initializer or keras.initializers.RandomNormal(stddev=units**-0.5)
+        vector_initializer = vector_initializer or keras.initializers.RandomNormal(stddev=units**-0.5)
+        self.kernel_initializer, self.vector_initializer = map(
+            keras.initializers.get, (kernel_initializer, vector_initializer)
         )
 
     def build(self, query_shape: Shape, values_shape: Shape) -> None:

@@ -79,8 +79,8 @@ class MultiHead(Part):
             values_mask: [B, L] bool, True at positions that may be attended to; None for all, or for the mask that
                 Keras has attached to ``values``.
         """
-        mask = tf.ones(tf.shape(values)[:2], tf.bool) if values_mask is None else tf.cast(values_mask, tf.bool)
-        return self.attend(x, *self.keys_and_values(values), mask[:, tf.newaxis])
+        mask = as_encoding(values, values_mask).mask[:, tf.newaxis]
+        return self.attend(x, *self.keys_and_values(values), mask)
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """Splits heads: [B, L, units] -> [B, N, L, d_k]."""
@@ -170,8 +170,9 @@ class SelfAttentionLayer(Part):
     ) -> None:
         super().__init__(**kwargs)
         self.units, self.heads = units, heads
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (kernel_initializer, bias_initializer)
+        )
         self.self_attention = self._multi_head("self_attention")
 
     def _multi_head(self, name: str) -> MultiHead:
@@ -204,6 +205,7 @@ class SelfAttentionLayer(Part):
         source: tf.Tensor | None = None,
         x_mask: tf.Tensor | None = None,
         source_mask: tf.Tensor | None = None,
+        mask: tf.Tensor | None = None,
         *,
         use_causal_mask: bool = False,
     ) -> tf.Tensor:
@@ -212,13 +214,14 @@ class SelfAttentionLayer(Part):
         Args:
             x: [B, L, units] float.
             source: [B, S, D] float, annotations; None without attention to the source.
-            x_mask: [B, L] bool, True at positions that may be attended to; None for all.
+            x_mask: [B, L] bool, True at positions that may be attended to; None for all, or for the mask that Keras has
+                attached to ``x``.
             source_mask: [B, S] bool, likewise.
+            mask: ``x_mask``, as Keras calls it without a source.
             use_causal_mask: If True, a position attends to itself and earlier ones.
         """
         length, masks = tf.shape(x)[1], SublayerMasks()
-        mask = tf.ones(tf.shape(x)[:2], tf.bool) if x_mask is None else tf.cast(x_mask, tf.bool)
-        mask = mask[:, tf.newaxis]
+        mask = as_encoding(x, mask if x_mask is None else x_mask).mask[:, tf.newaxis]
         if use_causal_mask:
             mask &= tf.range(length) <= tf.range(length)[:, tf.newaxis]
         x = self.attend_to_self(self.cast(x), mask, masks)

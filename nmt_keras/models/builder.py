@@ -5,8 +5,8 @@ write its class, add its line here, and add its name to the field's ``Literal``;
 adds a score, a cell, an output layer or a decoder from outside the package.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import keras
 
@@ -24,16 +24,8 @@ from nmt_keras.models.encoder import BaseEncoder, Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder, Decoder, InputFeedingDecoder, LuongDecoder
 from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 
-T = TypeVar("T")
-
 Arguments: TypeAlias = dict[str, Any]
 """Arguments of a constructor, by name. Those that a function of a registry gets include Keras's name and dtype."""
-
-
-def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
-    """Returns the entry called ``kind``. Raises ValueError with the known names if there is none."""
-    require_choice(where, tuple(registry), kind)
-    return registry[kind]
 
 
 def _initial(config: ModelConfig, *roles: str, **renamed: str) -> Arguments:
@@ -67,7 +59,7 @@ def build_encoder(
     config: ModelConfig, source_vocabulary_size: int, dtype: str | keras.DTypePolicy | None = None
 ) -> BaseEncoder:
     """Returns the encoder that ``config`` declares, in the dtype policy ``dtype``."""
-    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(
+    return ENCODERS[config.encoder.kind](
         config,
         vocabulary_size=source_vocabulary_size,
         embedding_size=config.embedding_size,
@@ -135,8 +127,8 @@ def _attention(config: ModelConfig, dtype: str | keras.DTypePolicy | None) -> At
     kind, common = config.attention.kind, {"dtype": dtype, "name": "attention"}
     if kind in FIXED:
         return FIXED[kind](config, **common)
-    score = _find(SCORES, "AttentionConfig.kind", kind)(config, dtype=dtype, name="score")
-    return _find(SPANS, "AttentionConfig.span", config.attention.span)(config, score, **common)
+    score = SCORES[kind](config, dtype=dtype, name="score")
+    return SPANS[config.attention.span](config, score, **common)
 
 
 # Initial states: DecoderConfig.initial_state
@@ -179,7 +171,7 @@ def _recurrent(kind: Callable[..., BaseDecoder], config: ModelConfig, **common: 
         attention=_attention(config, dtype),
         cell=decoder.cell,
         reads_words=decoder.reads_words,
-        bridge=_find(BRIDGES, "DecoderConfig.initial_state", decoder.initial_state)(config, dtype=dtype, name="bridge"),
+        bridge=BRIDGES[decoder.initial_state](config, dtype=dtype, name="bridge"),
         output_state=decoder.output_state if kind is Decoder and decoder.output != "state" else None,
         recurrent_dropout=config.recurrent_dropout,
         **_initial(config, "recurrent"),
@@ -205,7 +197,7 @@ def build_decoder(
 ) -> BaseDecoder:
     """Returns the decoder that ``config`` declares, in the dtype policy ``dtype``."""
     decoder = config.decoder
-    output_layer = _find(OUTPUT_LAYERS, "DecoderConfig.output", decoder.output)(
+    output_layer = OUTPUT_LAYERS[decoder.output](
         config,
         vocabulary_size=target_vocabulary_size,
         tie_embeddings=decoder.tie_embeddings,
@@ -213,7 +205,7 @@ def build_decoder(
         dtype=dtype,
         name="output_layer",
     )
-    return _find(DECODERS, "DecoderConfig.order", decoder.order)(
+    return DECODERS[decoder.order](
         config,
         vocabulary_size=target_vocabulary_size,
         embedding_size=config.embedding_size,

@@ -19,10 +19,9 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require
-from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape, token_embedding
-from nmt_keras.layers.cells import LSTMState
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.memory import Encoding, LayerStates, Memory, as_encoding
+from nmt_keras.layers.memory import Encoding, Memory, as_encoding
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.prediction import Prediction
@@ -80,11 +79,11 @@ class BaseDecoder(Part, keras.Model):
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.num_layers, self.output_layer = units, num_layers, output_layer
         self.dropout, self.output_dropout = dropout, output_dropout
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.embedding = token_embedding(
-            vocabulary_size, embedding_size, self.embeddings_initializer, self.dtype_policy
+        self.embeddings_initializer, self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (embeddings_initializer, kernel_initializer, bias_initializer)
+        )
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_size, self.embeddings_initializer, dtype=self.dtype_policy, name="embedding"
         )
 
     def build(self, ids_shape: Shape, encoding_shape: Encoding | Shape) -> None:
@@ -95,16 +94,6 @@ class BaseDecoder(Part, keras.Model):
             encoding_shape: Shapes of the encoding, see ``BaseEncoder.encoding_shape``; or of annotations, [B, S, D].
         """
         self.embedding.build(ids_shape)
-
-    def build_from_config(self, config: dict[str, Nest]) -> None:
-        """Builds a loaded decoder. JSON files hold ``build``'s arguments as lists."""
-        ids_shape, shape = config["shapes_dict"].values()
-        if isinstance(shape[0], list):
-            values, mask, lengths, layers = shape
-            states = [[LSTMState(*s) if s and isinstance(s[0], list) else s for s in layer] for layer in layers]
-            shape = Encoding(values, mask, lengths, tuple(LayerStates(*layer) for layer in states))
-        self.build(ids_shape, shape)
-        self.freeze()
 
     @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
-from nmt_keras.layers.base import InitializerLike, Masked, Part, Shape, layer_norm, token_embedding
+from nmt_keras.layers.base import InitializerLike, Masked, Part, Shape, layer_norm
 from nmt_keras.layers.cells import CELLS, Cell, CellState
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Encoding, LayerStates
@@ -46,11 +46,11 @@ class BaseEncoder(Part, keras.Model):
         require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, num_layers", "at least 1", sizes)
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.embedding = token_embedding(
-            vocabulary_size, embedding_size, self.embeddings_initializer, self.dtype_policy
+        self.embeddings_initializer, self.kernel_initializer, self.bias_initializer = map(
+            keras.initializers.get, (embeddings_initializer, kernel_initializer, bias_initializer)
+        )
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_size, self.embeddings_initializer, dtype=self.dtype_policy, name="embedding"
         )
 
         self.masked = Masked()
@@ -200,7 +200,7 @@ class Encoder(BaseEncoder):
         """Returns the shapes of the encoding; of an LSTM's states, the shape of h."""
         batch, length = ids_shape
         state = (batch, self.units)
-        last = LayerStates(state if self.forward_cells else None, state if self.backward_cells else None)
+        last = LayerStates(state if self.forward_cells else (), state if self.backward_cells else ())
         return Encoding((batch, length, self.annotation_size), (batch, length), (batch,), (last,) * self.num_layers)
 
     def encode(
@@ -221,7 +221,7 @@ class Encoder(BaseEncoder):
         self, layer: int, x: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, LayerStates]:
         """Returns one layer's annotations [B, S, D] of inputs [B, S, I], and its last states."""
-        outputs, states = [], LayerStates(None, None)
+        outputs, states = [], LayerStates()
         for direction, cells in (("forward", self.forward_cells), ("backward", self.backward_cells)):
             if cells:
                 output, last = self._read(cells[layer], x, mask, randomness, reverse=direction == "backward")
