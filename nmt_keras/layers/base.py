@@ -127,9 +127,6 @@ class Part(keras.layers.Layer, ABC):
 class Masked(Part):
     """Attaches a mask to a tensor, which Keras's layers, losses and metrics read."""
 
-    def __init__(self) -> None:
-        super().__init__(autocast=False, name="masked")
-
     def call(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns ``x``."""
         return x

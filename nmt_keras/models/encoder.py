@@ -53,7 +53,7 @@ class BaseEncoder(Part, keras.Model):
             vocabulary_size, embedding_size, self.embeddings_initializer, dtype=self.dtype_policy, name="embedding"
         )
 
-        self.masked = Masked()
+        self.masked = Masked(autocast=False, name="masked")
 
     @abstractmethod
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
