@@ -124,19 +124,12 @@ class Part(keras.layers.Layer, ABC):
                     inner.trainable = False
 
 
-class Masked(keras.layers.Layer):
+class Masked(Part):
     """Attaches a mask to a tensor, which Keras's layers, losses and metrics read."""
-
-    def __init__(self) -> None:
-        super().__init__(autocast=False, name="masked")
 
     def call(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns ``x``."""
         return x
-
-    def compute_mask(self, inputs: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor | None:
-        """Returns the mask."""
-        return previous_mask
 
 
 def _symbolic(shape: Nest, dtype: str) -> Nest:

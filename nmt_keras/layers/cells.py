@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 from keras.initializers import Initializer, Zeros
 
-from nmt_keras.config import require
+from nmt_keras.config import require, require_choice
 from nmt_keras.layers.base import InitializerLike, Part, Shape, layer_norm
 from nmt_keras.layers.context import Context
 from nmt_keras.layers.dropout import apply_dropout
@@ -345,3 +345,16 @@ CELLS: dict[str, Callable[..., Cell]] = {
     "lstm": LSTMCell,
 }
 """Cells by their names in a configuration."""
+
+
+def new_cell(model: Any, name: str) -> Cell:
+    """Returns a cell of the kind, size, initializers and dtype of an encoder or a decoder."""
+    require_choice("cell", tuple(CELLS), model.cell)
+    return CELLS[model.cell](
+        model.units,
+        kernel_initializer=model.kernel_initializer,
+        recurrent_initializer=model.recurrent_initializer,
+        bias_initializer=model.bias_initializer,
+        dtype=model.dtype_policy,
+        name=name,
+    )

@@ -66,7 +66,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         labels = tf.cast(y_true, tf.int32)
         losses, *_ = _token_losses(y_pred, labels, self.label_smoothing)
         losses = tf.reshape(losses, tf.shape(labels))
-        return Masked()(losses, mask=tf.not_equal(labels, PAD))
+        return Masked(autocast=False)(losses, mask=tf.not_equal(labels, PAD))
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from nmt_keras.config import PAD, require, require_choice
 from nmt_keras.layers.base import InitializerLike, Masked, Part, Shape, layer_norm
-from nmt_keras.layers.cells import CELLS, Cell, CellState
+from nmt_keras.layers.cells import Cell, CellState, new_cell
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
@@ -53,7 +53,7 @@ class BaseEncoder(Part, keras.Model):
             vocabulary_size, embedding_size, self.embeddings_initializer, dtype=self.dtype_policy, name="embedding"
         )
 
-        self.masked = Masked()
+        self.masked = Masked(autocast=False, name="masked")
 
     @abstractmethod
     def encoding_shape(self, ids_shape: Shape) -> Encoding:
@@ -163,25 +163,14 @@ class Encoder(BaseEncoder):
             bias_initializer=bias_initializer,
             **kwargs,
         )
-        require_choice("Encoder.cell", tuple(CELLS), cell)
         require_choice("Encoder.direction", ("bidirectional", "forward", "backward"), direction)
         self.cell, self.direction = cell, direction
         self.word_projection, self.recurrent_dropout = word_projection, recurrent_dropout
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         self.annotation_size = 2 * units if direction == "bidirectional" else units
         self.forward_cells, self.backward_cells = (
-            [self._cell(f"{way}_{i}") for i in range(num_layers) if direction != other]
+            [new_cell(self, f"{way}_{i}") for i in range(num_layers) if direction != other]
             for way, other in (("forward", "backward"), ("backward", "forward"))
-        )
-
-    def _cell(self, name: str) -> Cell:
-        return CELLS[self.cell](
-            self.units,
-            kernel_initializer=self.kernel_initializer,
-            recurrent_initializer=self.recurrent_initializer,
-            bias_initializer=self.bias_initializer,
-            dtype=self.dtype_policy,
-            name=name,
         )
 
     def build(self, ids_shape: Shape = (None, None)) -> None:

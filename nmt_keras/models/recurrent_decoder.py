@@ -10,7 +10,7 @@ from nmt_keras.config import require_choice
 from nmt_keras.layers.attention import Attention, AttentionWeights
 from nmt_keras.layers.base import InitializerLike, Shape
 from nmt_keras.layers.bridges import Bridge, DenseBridge
-from nmt_keras.layers.cells import CELLS, Cell, CellState
+from nmt_keras.layers.cells import CellState, new_cell
 from nmt_keras.layers.context import products
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Encoding, Memory, shape_of_encoding
@@ -106,7 +106,6 @@ class RecurrentDecoder(BaseDecoder):
             bias_initializer=bias_initializer,
             **kwargs,
         )
-        require_choice("cell", tuple(CELLS), cell)
         if not isinstance(attention, Attention):
             raise TypeError(
                 "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units), received "
@@ -114,26 +113,16 @@ class RecurrentDecoder(BaseDecoder):
             )
         self.cell, self.reads_words, self.recurrent_dropout = cell, reads_words, recurrent_dropout
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
-        cells = [self._cell(f"cell_{i}") for i in range(num_layers)]
+        cells = [new_cell(self, f"cell_{i}") for i in range(num_layers)]
         self.stack = StackedCells(cells, dtype=self.dtype_policy, name="stack")
         self.bridge = bridge or DenseBridge(units, num_layers, **dense, name="bridge")
         self.attention = attention
         if self.has_word_cell:
-            self.word_cell = self._cell("word_cell")
+            self.word_cell = new_cell(self, "word_cell")
         # the previous state alone depends on neither the previous word nor its context
         states = ("current",) if isinstance(self.output_layer, StateOutput) else self.output_states
         self.output_state = states[0] if output_state is None else output_state
         require_choice("output_state", states, self.output_state)
-
-    def _cell(self, name: str) -> Cell:
-        return CELLS[self.cell](
-            self.units,
-            kernel_initializer=self.kernel_initializer,
-            recurrent_initializer=self.recurrent_initializer,
-            bias_initializer=self.bias_initializer,
-            dtype=self.dtype_policy,
-            name=name,
-        )
 
     @staticmethod
     def default_output_layer(vocabulary_size: int, units: int, **kwargs: Any) -> OutputLayer:

@@ -195,8 +195,9 @@ def test_a_layer_of_one_s_own_keeps_its_arguments_as_attributes_or_overrides_get
 
 
 def test_a_summary_lists_the_layers_of_a_model(capsys):
-    model = CALLS["Seq2Seq"][0]()
-    model.build()
+    make, inputs = CALLS["Seq2Seq"]
+    model = make()
+    model(*inputs)
     model.summary(expand_nested=True)
     assert "forward_0 (GRUCell)" in capsys.readouterr().out
 
