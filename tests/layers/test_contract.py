@@ -161,9 +161,17 @@ def test_each_part_of_a_model_multiplies_in_its_own_dtype(own, monkeypatch):
     seen = []
     product = matmul.matmul
 
+    multiply = tf.matmul
+
     def noted(x, kernel, *others, **named):
+        def typed(left, right, **options):
+            assert left.dtype == right.dtype == x.dtype
+            return multiply(left, right, **options)
+
         seen.append((kernel.path if isinstance(kernel, keras.Variable) else "", x.dtype.name))
-        return product(x, kernel, *others, **named)
+        with monkeypatch.context() as patch:
+            patch.setattr(tf, "matmul", typed)
+            return product(x, kernel, *others, **named)
 
     monkeypatch.setattr(base, "matmul", noted)
     attention = BahdanauAttention(7, dtype=own)
