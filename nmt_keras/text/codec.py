@@ -23,7 +23,7 @@ class Source(NamedTuple):
     tokens: Tokens
     copies: Copies | None  # None if the vocabularies have no placeholders
     capitals: tf.Tensor  # [B] bool, True for sentences in capitals
-    has_words: tf.Tensor  # [B] bool, False for sentences without letters, apart from copied words
+    has_words: tf.Tensor  # [B] bool, False for sentences without letters of the language, apart from copied words
 
 
 class Codec(tf.Module):
@@ -49,7 +49,9 @@ class Codec(tf.Module):
         sentences = _Sentences(text, self.source_tokenizer)
         copies = None if self._placeholders is None else self._placeholders.find(sentences.words)
         # RE2's tables are those of Unicode 15, so newer scripts have no letters.
-        has_words = tf.strings.regex_full_match(sentences.marked(copies, keeps_uncertain=True), r".*\p{L}.*")
+        foreign = "" if self._placeholders is None else self._placeholders.foreign
+        letters = rf".*[^\P{{L}}{foreign}].*"
+        has_words = tf.strings.regex_full_match(sentences.marked(copies, keeps_uncertain=True), letters)
         return Source(self._source_tokens(sentences, copies), copies, sentences.capitals, has_words)
 
     def encode_target(self, text: tf.Tensor, source: Source) -> Tokens:

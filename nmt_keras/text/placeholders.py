@@ -4,20 +4,22 @@
     translation I live in ⟦0⟧.         is written as  I live in Guadalajara.
 
 Copied words are numbers and codes of at least two characters, addresses (e-mail, URL, @name, #tag, file_name),
-variables, tags and marks (``io.markup``), and names. A name is a capitalised word that the training set hardly
-contains. A word that begins a sentence is capitalised anyway, so it may not be a name. Such a word is read with a
-placeholder after it, and the model either copies or translates it. A sentence that has no other letters is copied as a
-whole.
+variables, tags and marks (``io.markup``), words in scripts that the training set hardly contains, and names. A name is
+a capitalised word that the training set hardly contains. A word that begins a sentence is capitalised anyway, so it
+may not be a name. Such a word is read with a placeholder after it, and the model either copies or translates it. A
+sentence that has no other letters is copied as a whole.
 
 Some corpora do not copy some of these words: language tags (en_XX), or numbers that they rewrite (1.500 as 1,500). The
 training pairs decide once, and the tokenizer of the source stores the decision. Training and translation find the
 same words in a source, whatever its target contains.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from nmt_keras.io.markup import MARKUP, POSITIONAL
@@ -40,6 +42,9 @@ MIN_WORDS_OF_SHAPE = 5
 MAX_WORDS = 200_000
 MAX_COPIED_BYTES = 256
 """Maximum number of bytes of a copied word, because a translation can contain it many times."""
+
+MIN_SHARE_OF_SCRIPT = 0.01
+"""Share of the known words from which a script is one of the source language."""
 
 MAX_CAPITALISED = 0.15
 """Share of capitalised words inside sentences above which capitals do not mark names. It is above 0.2 in German."""
@@ -66,6 +71,14 @@ _ADDRESS = (  # ASCII and Latin only, because text without spaces around an addr
     r"|(?:/|[A-Za-z]:\\)[!-~]+|[!-~]*[A-Za-z][0-9][!-~]*|[${%][!-~]+"
 )
 
+_SCRIPTS = re.findall(
+    r"\w+",
+    """
+    Arabic Armenian Bengali Canadian_Aboriginal Cherokee Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi
+    Han Hangul Hebrew Hiragana Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Nko Oriya Sinhala Syriac
+    Tamil Telugu Thaana Thai Tibetan Tifinagh Yi
+    """,
+)
 _SHAPE = ((r"[\p{L}\p{M}]+", "a"), (r"\p{Nd}", "0"), (r"^([^0]*)0+([.,:/ \-]0)", r"\10\2"), (r"([., ]000)+\b", r"\1"))
 _KNOWN, _UNCOPIED = 1, 2  # flags of a word
 
@@ -108,7 +121,8 @@ def uncopied(counts: Counter[str], copied: Counter[str], known: KnownWords) -> K
     flat = tf.constant(words, tf.string)
     lower = _strings(to_lower(flat))
     found = {small for word, small in zip(words, lower, strict=True) if 2 * copied[word] <= counts[word]}
-    forms = _is_form(flat).numpy().tolist()
+    is_form = _is(MARKUP, flat) | _is_foreign(flat, foreign_letters(known)) | _is_form(flat)
+    forms = is_form.numpy().tolist()
     shapes = [(shape, small) for shape, small, form in zip(_strings(_shapes(flat)), lower, forms, strict=True) if form]
     total, missing = Counter(shape for shape, _ in shapes), Counter(shape for shape, small in shapes if small in found)
     often = {shape for shape, count in total.items() if count >= MIN_WORDS_OF_SHAPE and 2 * missing[shape] >= count}
@@ -214,15 +228,17 @@ class Placeholders(tf.Module):
             flags[key] = flags.get(key, _KNOWN if key in common else 0) | _UNCOPIED
         entries = tf.lookup.KeyValueTensorInitializer(list(flags), list(flags.values()), tf.string, tf.int32)
         self._flags = tf.lookup.StaticHashTable(entries, 0)
+        self.foreign = foreign_letters(known)
 
     def find(self, words: Words) -> Copies:
         """Returns the words of sentences that are copied."""
         short = words.is_word & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
-        short &= words.is_markup | _is("..+", words.flat)
+        other = words.is_markup | _is_foreign(words.flat, self.foreign)
+        short &= other | _is("..+", words.flat)
+        form = other | _is_form(words.flat)
         flags = tf.bitwise.bitwise_or(self._flags.lookup(words.flat), self._flags.lookup(to_lower(words.flat)))
         shape_flags = self._flags.lookup(_SEPARATOR + _shapes(words.flat))
         known, missing = (tf.not_equal(tf.bitwise.bitwise_and(flags, flag), 0) for flag in (_KNOWN, _UNCOPIED))
-        form = words.is_markup | _is_form(words.flat)
         found = certain = short & form & tf.equal(shape_flags, 0) & ~(known & missing)
         if self._capitals_mark_names:
             name = short & ~form & ~known & _is(_CAPITALISED, words.flat)
@@ -292,7 +308,24 @@ def _is(pattern: str, words: tf.Tensor) -> tf.Tensor:
 
 
 def _is_form(words: tf.Tensor) -> tf.Tensor:
-    return _is(_NUMBER, words) | _is(_ADDRESS, words) | _is(MARKUP, words)
+    return _is(_NUMBER, words) | _is(_ADDRESS, words)
+
+
+def _is_foreign(words: tf.Tensor, letters: str) -> tf.Tensor:
+    return _is(rf"(?:\P{{L}}*[{letters}])+\P{{L}}*", words) if letters else tf.zeros_like(words, tf.bool)
+
+
+def foreign_letters(known: KnownWords) -> str:
+    """Returns the scripts of which the training set has hardly a word, for a class of a regular expression.
+
+    "" if its pairs do not copy words in such scripts.
+    """
+    if "a" in known.uncopied_shapes:
+        return ""
+    words = tf.constant(known.words, tf.string)
+    least = MIN_SHARE_OF_SCRIPT * len(known.words)
+    classes = (rf"\p{{{script}}}" for script in _SCRIPTS)
+    return "".join(each for each in classes if np.count_nonzero(_is(f".*{each}.*", words)) < least)
 
 
 def _shapes(words: tf.Tensor) -> tf.Tensor:

@@ -63,6 +63,7 @@ def copies_of(codec, *sentences):
         ("10 % de 20%, 100%: 5 < 7 > 3.", ["10", "20", "100"]),
         ('<a href="x y">Tom</a>&nbsp;y<br/>no', ['<a href="x y">', "</a>", "&nbsp;", "<br/>"]),
         ("**Tom** vive `x = 1`, [no](https://x.es/{a})", ["**", "**", "`x = 1`", "[", "](https://x.es/{a})"]),
+        ("de Привет, «世界» y ง o casa手机.", ["Привет", "世界", "ง"]),
         ("", []),
         ("¡!", []),
     ],
@@ -72,9 +73,25 @@ def test_names_numbers_and_addresses_are_found(codec, sentence, copied):
 
 
 def test_a_sentence_of_copied_words_alone_has_no_words(codec):
-    sentences = ["ana.b@example.com, 10:30.", "A4", "¿7?", "Ximena", "Es 10:30.", "Ω", ""]
+    sentences = ["ana.b@example.com, 10:30.", "A4", "¿7?", "Ximena", "Es 10:30.", "Ñ", ""]
     found = codec.encode_source(tf.constant(sentences)).has_words.numpy().tolist()
     assert found == [False, False, False, True, True, True, False]
+
+
+def test_a_sentence_in_another_script_is_copied_as_a_whole(codec):
+    sentences = ["(ง •̀_•́)ง", "Ω", "Привет!", "一 二 三 四 五 六 七 八 九 十 百.", "Ana, Привет"]
+    found = codec.encode_source(tf.constant(sentences)).has_words.numpy().tolist()
+    assert found == [False, False, False, False, True]
+
+
+def test_words_in_another_script_are_text_if_the_training_pairs_do_not_copy_them():
+    words = [chr(letter) for letter in range(ord("α"), ord("ω"))]
+    sources, targets = [f"{SOURCES[0]} {word}" for word in words], [f"{TARGETS[0]} letter" for _ in words]
+    codec = Codec(*(fit_tokenizer(CONFIG, lines, placeholders=True) for lines in (SOURCES, TARGETS)))
+    assert copies_of(codec, "el λόγος") == [["λόγος"]]
+    codec.learn_copying(zip(sources, targets, strict=True))
+    assert copies_of(codec, "el λόγος") == [[]]
+    assert codec.encode_source(tf.constant(["λόγος"])).has_words.numpy().tolist() == [True]
 
 
 def test_all_names_numbers_and_addresses_of_the_benchmark_are_found(codec):
