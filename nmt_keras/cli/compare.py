@@ -85,7 +85,7 @@ class Compare(Command):
         from nmt_keras.evaluation.seeds import to_markdown
         from nmt_keras.runs.protocol import Study, run_study
 
-        language = self.data.languages[1]
+        language = self.data.language_tags[1]
         require_tokenizer(language, self.data.bleu_tokenizer)
         systems = self.systems
         study = Study(

@@ -93,7 +93,7 @@ class Evaluate(Command):
         from nmt_keras.evaluation.report import Report, evaluate, gold_error
         from nmt_keras.translation.model_translator import ModelTranslator
 
-        source_language, target_language = self.data.languages
+        source_language, target_language = self.data.language_tags
         require_tokenizer(target_language, self.data.bleu_tokenizer)
         title, pairs = self._title_and_pairs(console)
         gold = read_gold(self.gold) if self.gold else []
@@ -176,4 +176,5 @@ class Evaluate(Command):
                 console.say(f"Warning: {problem}, which inflates its scores.")
         if not self.all_pairs:
             pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
-        return f"{self.data.name}, {self.part}", pairs
+        licence = f" ({self.data.licence})" if self.data.licence else ""
+        return f"{self.data.name}{licence}, {self.part}", pairs

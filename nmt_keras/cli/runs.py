@@ -122,7 +122,7 @@ class Export(SearchCommand):
         from nmt_keras.translation.model_translator import ModelTranslator
 
         folder = self.to or Path("saved_models") / self.path.resolve().name
-        run, languages = Run(self.path), read_origin(self.path).languages
+        run, languages = Run(self.path), read_origin(self.path).language_tags
         translator = load_translator(self.path, self.ensemble, self.search)
         assert isinstance(translator, ModelTranslator)
         facts = run.facts(translator, languages)

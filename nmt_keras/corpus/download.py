@@ -5,50 +5,62 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from nmt_keras.io.files import make_folder, replacing
 from nmt_keras.io.lines import open_text, read_within
 from nmt_keras.io.threads import abandonable
-
-if TYPE_CHECKING:
-    pass
+from nmt_keras.version import VERSION
 
 SPANISH_ENGLISH_URL = "https://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip"
 # of spa-eng/spa.txt as of 2018-05-13; the bytes of the zip may change
 SPANISH_ENGLISH_BYTES = 8_042_772
 SPANISH_ENGLISH_SHA256 = "6ec60e212f812ee3430f7568ea6f33b6fb080e32193c5952e8da0ee8ba45574c"
+PAIRS_URL = "https://www.manythings.org/anki/{}-eng.zip"
+PAIRS_LICENCE = "Tatoeba, CC BY 2.0 France, through manythings.org/anki"
 MOST_BYTES = 1 << 30  # of a zip, which is read into memory
+
+
+_HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"nmt_keras/{VERSION}"}
 
 
 class CorpusUnavailable(OSError):
     """The download of a corpus failed."""
 
-    def __init__(self, url: str, reason: object) -> None:
+    def __init__(self, url: str, reason: object, remedy: str | None = None) -> None:
         super().__init__(
-            f"The corpus could not be fetched from {url}: {reason}. Pass a copy of the zip or of its text file with "
-            "--corpus PATH (make demo CORPUS=PATH), or use the built-in sample corpus with --corpus sample."
+            f"The corpus could not be fetched from {url}: {reason}. "
+            + (
+                remedy
+                or "Pass a copy of the zip or of its text file with --corpus PATH (make demo CORPUS=PATH), or use the "
+                "built-in sample corpus with --corpus sample."
+            )
         )
 
 
 def fetch_corpus(
     url: str,
     folder: str | Path,
-    sha256: str,
+    sha256: str | None,
     *,
     accept_other_version: bool = False,
     answer_within: float = 4.0,
+    remedy: str | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Downloads a zip that holds one text file, unless it is already in ``folder``, and checks the text.
 
     Args:
         url: URL of the zip. Its last part is the file name in ``folder``.
         folder: Folder for the zip, created if missing.
-        sha256: Expected hex digest of the unpacked text, not of the zip.
+        sha256: Expected hex digest of the unpacked text, not of the zip; ``None`` accepts all.
         accept_other_version: If ``True``, a text with another digest is accepted.
         answer_within: Maximum time for name lookup, connection and the server's answer, in seconds.
+        remedy: What to do if the download fails. Default: to pass a copy, or to use the sample corpus.
+        report: Function that receives messages for the user.
 
     Returns:
         The path of the zip, which ``read_pairs`` can read.
@@ -63,7 +75,7 @@ def fetch_corpus(
     if path.exists():
         _require_text(path, wanted, str(path), "Remove the file to download it again")
         return path
-    content = _download(url, answer_within)
+    content = _download(url, answer_within, remedy, report)
     make_folder(path.parent)
     with replacing(path) as partial:
         partial.write_bytes(content)
@@ -85,24 +97,26 @@ def _require_text(path: Path, sha256: str | None, name: str, remedy: str) -> Non
         )
 
 
-def _download(url: str, answer_within: float) -> bytes:
+def _download(url: str, answer_within: float, remedy: str | None, report: Callable[[str], None]) -> bytes:
     import httpx  # imported here so that `nmt --help` is fast
 
     try:
         # half the time for each address of a host, so that IPv4 is still tried if IPv6 fails
         timeout = httpx.Timeout(10.0, connect=answer_within / 2)
-        client = httpx.Client(timeout=timeout, follow_redirects=True, headers={"Accept-Encoding": "identity"})
+        client = httpx.Client(timeout=timeout, follow_redirects=True, headers=_HEADERS)
         # the system's name lookup has no timeout
         answer = abandonable(lambda: client.send(client.build_request("GET", url), stream=True))
         try:
-            response = answer.result(answer_within)
-            content = read_within(response.raise_for_status().iter_raw(), MOST_BYTES)
+            response = answer.result(answer_within).raise_for_status()
+            size = response.headers.get("Content-Length", "")
+            report(f"downloading {url}" + f" ({int(size) / 1e6:.1f} MB)" * size.isdecimal())
+            content = read_within(response.iter_raw(), MOST_BYTES)
         finally:
             answer.add_done_callback(lambda _: client.close())  # at once, or when the abandoned thread ends
         if not zipfile.is_zipfile(io.BytesIO(content)):
             raise ValueError("the answer is not a complete zip archive")
     except TimeoutError as error:
-        raise CorpusUnavailable(url, f"no answer within {answer_within:g} s") from error
+        raise CorpusUnavailable(url, f"no answer within {answer_within:g} s", remedy) from error
     except (httpx.HTTPError, httpx.InvalidURL, ImportError, ValueError) as error:  # the last two: an unusable proxy
-        raise CorpusUnavailable(url, error) from error
+        raise CorpusUnavailable(url, error, remedy) from error
     return content

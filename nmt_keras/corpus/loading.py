@@ -8,9 +8,9 @@ from pathlib import Path
 from nmt_keras.config import CorpusConfig, PairFilters, require
 from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.corpus.columns import Layout
-from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
+from nmt_keras.corpus.download import PAIRS_URL, SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.filtering import kept_rows
-from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus.options import CorpusOptions, pair_code
 from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, repetitions, shuffle_pairs, split_pairs
@@ -60,8 +60,10 @@ def load_corpus(
     )
     is_sample = options.corpus == (SAMPLE_NAME,)
     downloads = not options.corpus and not options.valid
-    files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder),)
+    files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
     read = _read(options, files, options.tables, report, english_first=is_sample or downloads)
+    if options.licence is not None:
+        report(f"{options.name}: {options.licence}")
     layout = read.report.layouts[0] if read.report.layouts else Layout(*options.order)
     # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
     is_table = len(options.corpus) < 2 or options.tables
@@ -91,9 +93,20 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
     return _read(options, files, False, report).pairs
 
 
-def _downloaded(options: CorpusOptions, folder: Path) -> str:
+def _downloaded(options: CorpusOptions, folder: Path, report: Callable[[str], None]) -> str:
+    if options.languages is not None:
+        (code,) = {*map(pair_code, options.languages.split("-"))} - {"eng"}
+        url = PAIRS_URL.format(code)
+        source, target = options.languages.split("-")
+        columns = (options.of().source_column, options.of().target_column)
+        remedy = (
+            f"{url.rpartition('/')[0]} lists the languages. The host refuses some programs: download the zip with a "
+            f"browser, and pass --corpus {code}-eng.zip --source-column {columns[0]} --target-column {columns[1]} "
+            f"--source-language {source} --target-language {target}."
+        )
+        return str(fetch_corpus(url, folder / "anki", None, remedy=remedy, report=report))
     url, sha256, accepts = SPANISH_ENGLISH_URL, SPANISH_ENGLISH_SHA256, options.accept_other_version
-    return str(fetch_corpus(url, folder, sha256, accept_other_version=accepts))
+    return str(fetch_corpus(url, folder, sha256, accept_other_version=accepts, report=report))
 
 
 def _read(

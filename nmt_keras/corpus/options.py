@@ -1,11 +1,13 @@
 """The corpus of a run: a file, two files, the built-in sample, a download, or a prepared corpus."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import Columns, is_spanish_english
+from nmt_keras.corpus.download import PAIRS_LICENCE
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.io.lines import STANDARD_INPUT, STDIN, TEXT_SUFFIXES
 from nmt_keras.languages import standard_tag
@@ -20,6 +22,9 @@ class CorpusOptions(Columns):
     corpus: tuple[str, ...] = ()
     """A table of pairs (TSV, CSV or JSON lines), or a source and a target file: plain, .gz, .bz2, .xz or .zip. "sample"
     is the built-in sample corpus. Default: the Spanish-English corpus, which is downloaded."""
+    languages: str | None = None
+    """Two languages, source first, one of them English, such as deu-eng or en-ja (ISO 639). Their corpus from
+    manythings.org/anki is downloaded."""
     tables: bool = False
     """Read all files of --corpus as tables of pairs, which form one corpus."""
     max_malformed: float = 0.01
@@ -47,6 +52,8 @@ class CorpusOptions(Columns):
     """Test pairs: a TSV file, or two files. Requires --valid."""
 
     def __post_init__(self) -> None:
+        if self.languages is not None:
+            self._require_pair(self.languages)
         parallel = len(self.corpus or self.valid) > 1 and not self.tables
         self.require_readable((self.corpus or self.valid) if parallel else ())
         super().__post_init__()
@@ -87,12 +94,43 @@ class CorpusOptions(Columns):
         if len(self.corpus) == 2 and not self.tables:
             source, target = map(corpus_name, self.corpus)
             return Path(source).stem if Path(source).stem == Path(target).stem else source
+        if self.languages is not None:
+            return "-".join(map(pair_code, self.languages.split("-")))
         return corpus_name(self.corpus[0]) if self.corpus else SPANISH_ENGLISH_NAME
 
+    def _require_pair(self, languages: str) -> None:
+        """Raises ValueError if a download of ``languages`` is not possible, or other options contradict it."""
+        codes = [pair_code(code) for code in languages.split("-")]
+        expected = "two languages, one of them English, such as deu-eng or en-ja"
+        require(len(codes) == 2 and codes.count("eng") == 1, "--languages", expected, languages)
+        for name, given in (
+            ("--corpus", self.corpus),
+            ("--prepared", self.prepared),
+            ("--source-column", self.source_column is not None),
+            ("--target-column", self.target_column is not None),
+            ("--reverse", self.reverse),
+        ):
+            require(not given, name, "none with --languages", given, "--languages names the source first.")
+
+    def of(self, table: str | None = None, *, english_first: bool = False) -> Self:
+        """Returns the columns of a table; see ``Columns.of``. The files of ``languages`` have English first."""
+        if self.languages is None:
+            return super().of(table, english_first=english_first)
+        source = int(pair_code(self.languages.partition("-")[0]) != "eng")
+        return replace(self, languages=None, source_column=source, target_column=1 - source)
+
     @property
-    def languages(self) -> tuple[str | None, str | None]:
+    def licence(self) -> str | None:
+        """Licence and source of the pairs of ``languages``; ``None`` if unknown."""
+        return None if self.languages is None else PAIRS_LICENCE
+
+    @property
+    def language_tags(self) -> tuple[str | None, str | None]:
         """BCP 47 tags of source and target language; ``None`` if unspecified."""
         source, target = self.source_language, self.target_language
+        if self.languages is not None:
+            one, other = self.languages.split("-")
+            source, target = source or one, target or other
         if (source is None or target is None) and self.is_spanish_english:
             spoken = dict(enumerate(("en", "es")))
             first, second, *_ = self.of(english_first=True).find((), self.name)
@@ -102,9 +140,21 @@ class CorpusOptions(Columns):
     @property
     def is_spanish_english(self) -> bool:
         """``True`` for the sample corpus, the downloaded corpus, and any copy of its text."""
-        if self.prepared is not None or len(self.corpus) > 1:
+        if self.prepared is not None or len(self.corpus) > 1 or self.languages is not None:
             return False
         return self.corpus in ((), (SAMPLE_NAME,)) or is_spanish_english(self.corpus[0])
+
+
+def pair_code(language: str) -> str:
+    """Returns the code of a language in the names of the files of manythings.org/anki, such as deu for de.
+
+    Raises:
+        ValueError: there is no such language.
+    """
+    from langcodes import Language  # imported here so that `nmt --help` is fast
+
+    code = Language.get(standard_tag(language, "--languages")).to_alpha3()
+    return {"zho": "cmn", "nor": "nob", "fas": "pes", "lav": "lvs", "msa": "zsm"}.get(code, code)
 
 
 def corpus_name(path: str | Path) -> str:

@@ -101,7 +101,7 @@ def _training(
         for part, count in facts["pairs"].items()
     ]
     facts = [
-        f"Corpus: {corpus['name']}. Licence of the data: {licence or 'not recorded'}."
+        f"Corpus: {corpus['name']}. Licence of the data: {licence or corpus.get('licence', 'not recorded')}."
         + "".join(f" Fine-tuned from {escaped(run)}." for run in before),
         table(("set", "pairs", "sha256"), rows),
     ]

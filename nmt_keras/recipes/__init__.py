@@ -74,7 +74,16 @@ RECIPES: dict[str, Recipe] = {
     )
 }
 
-__all__ = ["CONDITIONAL_GRU", "RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml", "train_command"]
+__all__ = [
+    "CONDITIONAL_GRU",
+    "RECIPES",
+    "SAMPLE",
+    "SMALL_CORPUS",
+    "SPANISH_ENGLISH",
+    "find_recipe",
+    "to_yaml",
+    "train_command",
+]
 
 
 def find_recipe(name: str) -> Recipe:

@@ -220,5 +220,5 @@ def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:
         source_language=options.source_language or kept.source_language,
         target_language=options.target_language or kept.target_language,
     )
-    source, target = named.languages
+    source, target = named.language_tags
     return dataclasses.replace(named, source_language=source, target_language=target)

@@ -25,6 +25,7 @@ from nmt_keras.runs.directory import (
     SCORES,
     imports,
     read_ancestors,
+    read_origin,
     resolve_recipe,
 )
 from nmt_keras.runs.training import load_tokenizers, train_run
@@ -183,11 +184,12 @@ class Run:
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
         """Returns facts for the manifest of an export. An ensemble has the facts of its first run, without scores."""
         checkpoint, *others = translator.checkpoints
+        licence = read_origin(self.folder).licence
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "recipe": dataclasses.asdict(self.recipe),
             "command": train_command(self.recipe, imports(self.folder)),
-            "corpus": read_json(self.folder / CORPUS),
+            "corpus": read_json(self.folder / CORPUS) | ({"licence": licence} if licence else {}),
             "ancestors": [{**each, "run": Path(each["run"]).name} for each in read_ancestors(self.folder)],
             "languages": {side: code for side, code in codes if code is not None},
             "scores": {} if others else self.scores(checkpoint),

@@ -232,7 +232,7 @@ def validation(
     )
     spaced = np.linspace(0, len(pairs) - 1, config.validation_sentences)
     sample = [pairs[i] for i in np.unique(spaced.astype(int))]
-    language, tokenizer = (origin.languages[1], origin.bleu_tokenizer) if origin else (None, None)
+    language, tokenizer = (origin.language_tags[1], origin.bleu_tokenizer) if origin else (None, None)
 
     def validate() -> dict[str, float]:
         losses = [measure(batch.source, batch.target) for batch in batches.epoch(0)]

@@ -25,6 +25,7 @@ from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
 from nmt_keras import cli
+from nmt_keras.cli.train import Train
 from nmt_keras.config import SearchConfig
 from nmt_keras.corpus import CorpusUnavailable, split_corpus
 from nmt_keras.corpus.alignments import to_pharaoh
@@ -408,6 +409,22 @@ def offline(monkeypatch, tmp_path):
 def test_training_stops_without_a_network_rather_than_train_on_the_sample(offline, fails):
     assert "nmt: The corpus could not be fetched" in fails("train", "--run", "runs/spa-eng")
     assert list(offline.iterdir()) == []
+
+
+def test_the_recipe_for_a_pair_of_languages_depends_on_its_size(offline, monkeypatch, answers, fails):
+    chosen = []
+    write(offline / "deu.txt", *zip(*((f"One {n}.", f"Eins {n}!", f"CC-BY #{n}") for n in range(99)), strict=True))
+    monkeypatch.setattr("nmt_keras.corpus.loading.fetch_corpus", lambda *_, **__: offline / "deu.txt")
+    monkeypatch.setattr(Train, "train", lambda _, __, recipe, ___: chosen.append(recipe) or Path("runs/deu-eng"))
+    for options in ((), ("--minutes", "4"), ("--train.batch-size", "32")):
+        answers("train", "--languages", "deu-eng", *options)
+    answers("train", "tutorial", "--languages", "deu-eng")
+    monkeypatch.setattr("nmt_keras.cli.train.SMALL_CORPUS_PAIRS", 50)
+    answers("train", "--languages", "deu-eng")
+    names = ["small-corpus", "small-corpus", "conditional-gru", "tutorial", "conditional-gru"]
+    assert [recipe.name for recipe in chosen] == names
+    assert chosen[1].train.minutes == 4
+    assert "--languages: expected two languages" in fails("train", "--languages", "deu-fra", code=2)
 
 
 # Several commands in a row

@@ -208,7 +208,7 @@ def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path
     assert "training for 9 steps" in nmt("train --run a --more-epochs 1").err  # an epoch of 80 pairs has 5 batches
     nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
     assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
-    assert read_origin(Path("b")).languages == ("es", "en")
+    assert read_origin(Path("b")).language_tags == ("es", "en")
     command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from
     assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
     assert "--init-from: " in fails("train --init-from none --corpus b.tsv")

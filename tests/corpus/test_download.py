@@ -15,15 +15,18 @@ from nmt_keras.corpus import CorpusUnavailable, fetch_corpus, read_pairs
 from nmt_keras.corpus.loading import load_corpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.languages import standard_tag
 
 TEXT = "Go.\tVe.\nStop!\t¡Para!\n".encode()
 SHA256 = hashlib.sha256(TEXT).hexdigest()
 
 
-def zipped(name: str) -> bytes:
+def zipped(name: str, text: bytes = TEXT, **others: bytes) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, TEXT)
+        archive.writestr(name, text)
+        for other, content in others.items():
+            archive.writestr(f"{other}.txt", content)
     return packed.getvalue()
 
 
@@ -145,3 +148,57 @@ def test_a_run_accepts_another_text_only_with_the_option(tmp_path, monkeypatch):
         load_corpus(CorpusOptions(), CorpusConfig(), tmp_path, lambda _: None)
     corpus = load_corpus(CorpusOptions(accept_other_version=True), CorpusConfig(), tmp_path, lambda _: None)
     assert corpus.train[0] == load_corpus(CorpusOptions(("sample",)), CorpusConfig(), tmp_path, print).train[0]
+
+
+GERMAN = "".join(
+    f"Sentence {number}.\tSatz {number}!\tCC-BY 2.0 (France) Attribution: tatoeba.org #{number}\n"
+    for number in range(99)
+).encode()
+
+
+def test_the_pairs_of_two_languages_are_downloaded_by_code(tmp_path, monkeypatch):
+    told = []
+    with serving(reply(content=zipped("deu.txt", GERMAN, _about=b"Tab-delimited pairs\tof Tatoeba"))) as (url, asked):
+        monkeypatch.setattr("nmt_keras.corpus.loading.PAIRS_URL", url.replace("spa-eng", "{}-eng"))
+        for languages, pair in (("de-eng", ("Satz 0!", "Sentence 0.")), ("eng-deu", ("Sentence 0.", "Satz 0!"))):
+            options = CorpusOptions(languages=languages)
+            corpus = load_corpus(options, CorpusConfig(), tmp_path, told.append)
+            assert pair in corpus.train
+            assert (options.name, options.language_tags) == (
+                corpus.name,
+                tuple(map(standard_tag, languages.split("-"))),
+            )
+            assert not options.is_spanish_english
+    assert asked == ["/data/deu-eng.zip"]  # once
+    assert sum("MB" in line and "deu-eng.zip" in line for line in told) == 1
+    assert any("Tatoeba, CC BY 2.0" in line for line in told)
+
+
+@pytest.mark.parametrize("code", [403, 404, 406])
+def test_a_missing_pair_and_a_refusal_say_how_to_fetch_the_file_by_hand(tmp_path, monkeypatch, code):
+    remedy = "--corpus cmn-eng.zip --source-column 0 --target-column 1 --source-language en --target-language zh"
+    with serving(reply(code)) as (url, asked):
+        monkeypatch.setattr("nmt_keras.corpus.loading.PAIRS_URL", url.replace("spa-eng", "{}-eng"))
+        with pytest.raises(CorpusUnavailable, match=f"{code}.* lists .*{remedy}"):
+            load_corpus(CorpusOptions(languages="en-zh"), CorpusConfig(), tmp_path, print)
+    assert asked == ["/data/cmn-eng.zip"]
+
+
+@pytest.mark.parametrize(
+    ("languages", "file"),
+    [("fa-en", "pes"), ("nor-eng", "nob"), ("lv-en", "lvs"), ("ms-en", "zsm"), ("ger-en", "deu"), ("eng-nb", "nob")],
+)
+def test_files_have_the_codes_of_their_host(languages, file):
+    assert file in CorpusOptions(languages=languages).name.split("-")
+
+
+@pytest.mark.parametrize("languages", ["deu", "deu-fra", "en-eng", "deu-eng-fra", "xx-eng", "-eng", ""])
+def test_languages_without_english_are_refused(languages):
+    with pytest.raises(ValueError, match="--languages: expected"):
+        CorpusOptions(languages=languages)
+
+
+def test_options_of_other_corpora_are_refused_beside_languages():
+    for others in ({"corpus": ("a.tsv",)}, {"reverse": True}, {"source_column": 1}):
+        with pytest.raises(ValueError, match="none with --languages"):
+            CorpusOptions(languages="deu-eng", **others)

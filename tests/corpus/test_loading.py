@@ -79,7 +79,7 @@ def published(tmp_path, monkeypatch):
 def test_the_spanish_english_file_is_known_by_its_text_and_not_by_its_name(published):
     def first(file, **options):
         options = CorpusOptions((str(published / file),), **options)
-        return loaded(options).train[0], options.languages
+        return loaded(options).train[0], options.language_tags
 
     english, spanish = Columns(source_column=0), Columns(source_column=1, target_column=0)
     pair = loaded(CorpusOptions(("sample",))).train[0]
@@ -137,7 +137,7 @@ def test_both_directions_of_the_published_corpus_have_the_published_parts():
         options = CorpusOptions((os.environ["CORPUS"],), reverse=reverse)
         corpus = loaded(options)
         parts = {part: part_sha256(getattr(corpus, part), key_side=corpus.key_side) for part in published}
-        assert (parts, options.languages) == (published, languages)
+        assert (parts, options.language_tags) == (published, languages)
 
 
 def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
@@ -183,10 +183,10 @@ def test_a_group_of_a_fifth_of_a_corpus_and_a_sentence_of_many_translations_are_
 
 
 def test_languages_are_codes_and_known_where_the_corpus_is():
-    assert CorpusOptions().languages == ("es", "en")
-    assert CorpusOptions(("sample",)).languages == ("es", "en")
-    assert CorpusOptions(("a.tsv",), target_language="zh-TW").languages == (None, "zh-TW")
-    assert CorpusOptions(("a.tsv",), source_language="per", target_language="zho").languages == ("fa", "zh")
+    assert CorpusOptions().language_tags == ("es", "en")
+    assert CorpusOptions(("sample",)).language_tags == ("es", "en")
+    assert CorpusOptions(("a.tsv",), target_language="zh-TW").language_tags == (None, "zh-TW")
+    assert CorpusOptions(("a.tsv",), source_language="per", target_language="zho").language_tags == ("fa", "zh")
 
 
 def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_takes_of_it(pairs, tmp_path):

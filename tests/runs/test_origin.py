@@ -26,11 +26,11 @@ def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
     run, named = tmp_path / "run", CorpusOptions(("a.tsv",), source_language="es", target_language="en")
     write_origin(run, named)
     unnamed = CorpusOptions(("a.tsv",), source_column=0, target_column=1)
-    assert with_languages_of(run, unnamed).languages == (None, None)  # the run has no recipe yet
+    assert with_languages_of(run, unnamed).language_tags == (None, None)  # the run has no recipe yet
     write_recipe(run, TINY_RECIPE)
-    assert with_languages_of(run, unnamed).languages == ("es", "en")
-    assert with_languages_of(run, replace(unnamed, target_language="eu")).languages == ("es", "eu")
-    assert with_languages_of(run, replace(unnamed, source_language="eu")).languages == ("eu", "en")
+    assert with_languages_of(run, unnamed).language_tags == ("es", "en")
+    assert with_languages_of(run, replace(unnamed, target_language="eu")).language_tags == ("es", "eu")
+    assert with_languages_of(run, replace(unnamed, source_language="eu")).language_tags == ("eu", "en")
 
 
 @pytest.mark.parametrize("time", [{"steps": 40}, {"epochs": 4.0}, {"minutes": 20.0}])
