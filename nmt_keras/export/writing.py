@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, require
+from nmt_keras.export.assets import write_assets
 from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.resources import Resources
@@ -38,8 +39,8 @@ def export(
 ) -> Path:
     """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
 
-    The folder ``assets.extra`` beside the graph contains ``manifest.json``, the model card ``README.md`` and
-    ``tf_serving_warmup_requests``.
+    The folder ``assets`` beside the graph contains the tokenizers and the names of the weights. The folder
+    ``assets.extra`` contains ``manifest.json``, the model card ``README.md`` and ``tf_serving_warmup_requests``.
 
     Args:
         translator: The translator to export. Its graph contains no operation of XLA.
@@ -73,6 +74,7 @@ def export(
         functions = signatures(translator, config.micro_batching)
         plain, name = literal(folder), model_folder.name.encode("utf-8", "replace").decode()
         tf.saved_model.save(Resources(translator, config.half_precision), str(plain), signatures=functions)
+        write_assets(folder, translator, config.half_precision)
         (folder / MANIFEST).parent.mkdir()
         content = json.dumps(facts, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
