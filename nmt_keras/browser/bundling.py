@@ -6,19 +6,20 @@ export declarations of names that are assigned once; they wait for nothing; and 
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 _IMPORT = re.compile(r'^import (?:(\{[^}]*\}) from )?"(\.[^"]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|class|function\*?) (?:\[([^\]]*)\]|(\w+)))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export|await)\b.*", re.MULTILINE)
 
 
-def bundle(read: Callable[[str], str], entry: str) -> str:
+def bundle(read: Callable[[str], str], entry: str, replaced: Mapping[str, str]) -> str:
     """Returns a module, after all modules that it imports, as a classic script.
 
     Args:
         read: Returns the source of the module with a path, such as "engine/model.js".
         entry: Path of the module.
+        replaced: Paths of modules that replace others, by the paths of these.
 
     Raises:
         ValueError: a module does not follow the convention.
@@ -27,6 +28,7 @@ def bundle(read: Callable[[str], str], entry: str) -> str:
 
     def add(path: str) -> str:
         """Adds a module after those that it imports. Returns the name of its record of exports."""
+        path = replaced.get(path, path)
         name = re.sub(r"\W", "_", path)
         if path not in scripts:
             source = read(path)

@@ -47,4 +47,6 @@ def rebuilt(version_folder: Path) -> tuple[Parts, dict[str, Any]]:
     require("recipe" in manifest, path, "the field 'recipe' of an exported run", sorted(manifest), hint)
     recipe = Recipe.from_json(json.dumps(manifest["recipe"]), path)
     source, target = (load_tokenizer(version_folder / WEIGHTS.parent / side) for side in SIDES)
-    return Parts(recipe.model, source, target, read_weights(version_folder)), manifest
+    weights = read_weights(version_folder)
+    require(not any(name[0].isdigit() for name in weights), path, "the export of one run", "an ensemble", hint)
+    return Parts(recipe.model, source, target, weights), manifest

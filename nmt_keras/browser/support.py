@@ -39,6 +39,6 @@ def require_supported(model: ModelConfig, search: SearchConfig, *tokenizers: Tok
     """
     if missing := unsupported(model, search, *tokenizers):
         raise ValueError(
-            f"--to: a translator in an HTML file cannot have {', '.join(missing)}. Train one of the recipes "
-            "conditional-gru, small-corpus, rnnsearch-small or sample, or export a SavedModel: --to FOLDER."
+            f"--to: a translator in an HTML file cannot have {', '.join(missing)}. Train the recipe conditional-gru, "
+            "small-corpus or rnnsearch-small, or export a SavedModel: --to FOLDER."
         )

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nmt_keras.config import require
+
 Weights = Mapping[str, np.ndarray]
 """Weights by name; see ``nmt_keras.export.assets``."""
 
@@ -35,13 +37,17 @@ def in_float16(weights: Weights) -> dict[str, np.ndarray]:
     Raises:
         ValueError: a weight is too large.
     """
-    found = {name: value.astype(np.float16) for name, value in weights.items()}
-    if large := [name for name, value in found.items() if not np.isfinite(value).all()]:
-        most = np.finfo(np.float16).max
-        raise ValueError(
-            f"--float16: expected weights of at most {most:g}, received larger ones in {large[0]}. Omit it."
+    most = np.finfo(np.float16).max
+    for name, value in weights.items():
+        hint = "Omit --float16."
+        require(
+            bool((np.abs(value) <= most).all()),
+            "--float16",
+            f"weights of at most {most:g}",
+            f"a larger one in {name}",
+            hint,
         )
-    return found
+    return {name: value.astype(np.float16) for name, value in weights.items()}
 
 
 def as_read(rows: Weights) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +31,8 @@ from nmt_keras.version import VERSION
 
 PIECE = 3 << 18
 """Bytes of an asset that one element holds. The page passes them to the worker one by one, without a long task."""
+WEB = "../../serve/web/"
+"""Path of the server's page for the modules of this package."""
 CHECKED = 4
 """Number of sentences with which the page checks itself."""
 
@@ -101,16 +103,17 @@ def _page(
 ) -> str:
     """Returns the server's page with local modules, styles and assets in place of its files."""
     package = files("nmt_keras.browser")
+    own = sorted(each.name for each in (package / "page").iterdir())
+    replaced = {WEB + each: f"page/{each}" for each in own}
 
     def read(path: str) -> str:
-        """Returns a file of this package, or else of the server's page."""
-        own = package / path
-        return (own if own.is_file() else web / PurePosixPath(path).name).read_text("utf-8")
+        """Returns a file of this package or of the server's page."""
+        file = web / path.removeprefix(WEB) if path.startswith(WEB) else package / path
+        return file.read_text("utf-8")
 
-    own = sorted(each.name for each in (package / "page").iterdir())
-    styles = "".join(read(f"page/{each}") for each in ("style.css", *(each for each in own if each.endswith(".css"))))
+    styles = "".join([read(WEB + "style.css"), *(read(f"page/{each}") for each in own if each.endswith(".css"))])
     fragments = "".join(read(f"page/{each}") for each in own if each.endswith(".html"))
-    program = bundle(read, "page/main.js")
+    program = bundle(read, "page/main.js", replaced)
     languages = manifest.get("languages", {})
     codes = {f"{side}_language": code for side, code in languages.items()}
     config = {
@@ -122,14 +125,14 @@ def _page(
         f"default-src 'none'; script-src {_source(program)} 'wasm-unsafe-eval'; style-src {_source(styles)}; "
         "worker-src blob:; img-src data:; form-action 'none'; base-uri 'none'"
     )
-    icon = quote((web / "icon.svg").read_text("utf-8"))
+    icon = quote(read(WEB + "icon.svg"))
     data = [
         _element("application/json", json.dumps(config).replace("<", "\\u003c"), "config"),
-        _element("text/plain", bundle(read, "page/worker.js"), "worker"),
+        _element("text/plain", bundle(read, "page/worker.js", replaced), "worker"),
         f"<script>{program}</script>\n",
         *(_element("text/plain", piece, asset) for asset, content in assets.items() for piece in _pieces(content)),
     ]
-    page = (web / "index.html").read_text("utf-8")
+    page = read(WEB + "index.html")
     for old, new in {
         r'content="default-src[^"]*"': f'content="{policy}"',
         r'href="icon\.svg"': f'href="data:image/svg+xml,{icon}"',

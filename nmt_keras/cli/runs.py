@@ -201,7 +201,7 @@ class Serve(Command):
 
     @classmethod
     def read(cls, program: str, arguments: Sequence[str]) -> Self:
-        """Reads the server's command line. This command and ``demo`` alone import the server's package."""
+        """Reads the server's command line. This command, ``export`` and ``demo`` alone import the package."""
         from nmt_keras_serve.options import Options
 
         words = ["--help" if each == "--help-all" else each for each in arguments]

@@ -74,12 +74,12 @@ def export(
         functions = signatures(translator, config.micro_batching)
         plain, name = literal(folder), model_folder.name.encode("utf-8", "replace").decode()
         tf.saved_model.save(Resources(translator, config.half_precision), str(plain), signatures=functions)
-        write_assets(folder, translator, config.half_precision)
         (folder / MANIFEST).parent.mkdir()
         content = json.dumps(facts, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
         (folder / CARD).write_text(model_card(name, translator, facts), encoding="utf-8")
         write_warmup_requests(plain, translator.source_tokenizer, name)
+        write_assets(folder, translator, config.half_precision)
 
     written = publish(model_folder, write)
     if max_to_keep is not None:

@@ -1,7 +1,7 @@
 /** The page with its own translator: starts the page, and checks once that this browser computes as Python does. */
 
-import "./page.js";
-import { ask } from "./service.js";
+import "../../../serve/web/page.js";
+import { ask, loaded } from "./service.js";
 
 const AFTER = 1000; // milliseconds after loading
 
@@ -22,4 +22,7 @@ async function check() {
   document.querySelector("main").prepend(note);
 }
 
-setTimeout(() => check().catch(() => {}), AFTER); // the page shows why the translator does not start
+loaded.then(
+  () => setTimeout(check, AFTER),
+  () => {}, // the page shows why the translator does not start
+);

@@ -1,7 +1,7 @@
 /** The translator of this file, behind the interface of the server's service. A worker computes. */
 
 import { config } from "./config.js";
-import { ServiceError } from "./problems.js";
+import { ServiceError } from "../../../serve/web/problems.js";
 
 const calls = new Map();
 let [worker, count] = [null, 0];
@@ -44,10 +44,10 @@ function take(element) {
   return element.textContent;
 }
 
-const loaded = load().catch(({ message }) => {
+/** The translator's start. */
+export const loaded = load().catch(({ message }) => {
   throw new ServiceError("stopped", message);
 });
-loaded.catch(() => {}); // `find` shows the error
 
 export class Service {
   #last = loaded;
