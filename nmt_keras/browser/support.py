@@ -1,4 +1,4 @@
-"""Which translators the JavaScript engine can compute."""
+"""Models, tokenizers and searches that the JavaScript engine can compute."""
 
 from functools import reduce
 
