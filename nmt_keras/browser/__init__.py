@@ -1,0 +1,1 @@
+"""The translator in one HTML file."""
