@@ -21,19 +21,14 @@ from nmt_keras.text.capitals import CAPITALS, to_lower, to_upper
 from nmt_keras.text.normalisation import BYTES_PER_TOKEN, STEPS
 from nmt_keras.translation.records import MAX_BYTES
 
-_TOKEN = re.compile(
-    r"\[\^?(?:\\.|[^\\\]])+\]|\(\?i:|\(\?:|\{\d+(?:,\d*)?\}"  # class, groups, count
-    r"|\\x\{[0-9A-Fa-f]+\}|\\x[0-9A-Fa-f]{2}|\\[pP](?:\{\w+\}|\w)|\\.|.",
-    re.DOTALL,
-)
-_ITEM = re.compile(
-    r"(\\x\{[0-9A-Fa-f]+\}|\\x[0-9A-Fa-f]{2}|\\[pP](?:\{\w+\}|\w)|\\.|.)(?:-(\\x\{[0-9A-Fa-f]+\}|\\x[0-9A-Fa-f]{2}|\\.|.))?",
-    re.DOTALL,
-)
+_ATOM = r"\\x\{[0-9A-Fa-f]+\}|\\x[0-9A-Fa-f]{2}|\\[pP]\{\w+\}|\\.|."
+_ITEM = re.compile(f"({_ATOM})(?:-({_ATOM}))?", re.DOTALL)
+_TOKEN = re.compile(rf"\[\^?(?:\\.|[^\\\]])+\]|\(\?\w*:?|\{{\d+(?:,\d*)?\}}|{_ATOM}", re.DOTALL)
 _SCRIPT = re.compile(r"(?<=[pP])\{(?![CLMNPSZ][a-z]?\})(\w+)\}")
+_UNKNOWN = "pattern: expected a construct that is known to mean the same in JavaScript, received {}."
 _BLANK = "\\t\\n\\f\\r "
 _CONTROLS = {"\\t": "\t", "\\n": "\n", "\\v": "\v", "\\f": "\f", "\\r": "\r"}
-_OPERATORS = {**{sign: sign for sign in ("|", "*", "+", "?", "^", "$", "(", ")", "(?:", "\\b")}, ".": "[^\\n]"}
+_OPERATORS = {**{sign: sign for sign in ("|", "*", "+", "?", "^", "$", ")", "\\b")}, ".": "[^\\n]"}
 
 
 def text_rules(known: placeholders.KnownWords | None) -> dict[str, Any]:
@@ -97,12 +92,14 @@ def javascript(pattern: str) -> str:
     """
     written, caseless = [], [False]  # for each open group
     for token in _TOKEN.findall(pattern):
-        if len(token) > 2 and token[0] == "[":
+        if token.startswith("(?") and token not in ("(?:", "(?i:"):
+            raise ValueError(_UNKNOWN.format(token))
+        if token[0] == "[" and len(token) > 1:
             negated = token[1] == "^"
             written.append(f"[{'^' * negated}{_items(token[1 + negated : -1], caseless[-1])}]")
         elif token[0] == "(":
             caseless.append(caseless[-1] or token == "(?i:")
-            written.append("(?:" if token == "(?i:" else token)
+            written.append(token.replace("i", ""))
         elif token in _OPERATORS or re.fullmatch(r"\{\d.*\}", token):
             written.append(_OPERATORS.get(token, token))
             if token == ")":
@@ -117,30 +114,23 @@ def _items(text: str, caseless: bool) -> str:
     """Returns the inside of a class in JavaScript, with neighbouring characters as ranges."""
     sets, points = [], set[int]()
     for first, last in _ITEM.findall(text):
-        begin = _code_point(first)
-        if begin is None:
+        if re.fullmatch(r"\\([pP]\{\w+\}|[sdw])", first) and not last:
             sets.append(_BLANK if first == "\\s" else _SCRIPT.sub(r"{Script=\1}", first))
         else:
-            points.update(range(begin, (_code_point(last) if last else begin) + 1))
+            points.update(range(_code_point(first), _code_point(last or first) + 1))
     if caseless:
         points = {variant for point in points for variant in _cases().get(_folded(chr(point)), [point])}
     return "".join(sets) + "".join(_ranges(sorted(points)))
 
 
-def _code_point(item: str) -> int | None:
-    """Returns the code point of an item of a class; ``None`` for a set of characters.
-
-    Raises:
-        ValueError: the item has no meaning here.
-    """
+def _code_point(item: str) -> int:
+    """Returns the code point of a character of a pattern."""
     if item in _CONTROLS or len(item) == 1:
         return ord(_CONTROLS.get(item, item))
     if item.startswith("\\x"):
         return int(item[2:].strip("{}"), 16)
-    if item[1] in "pPsdw":
-        return None
-    if item[1].isalnum():
-        raise ValueError(f"pattern: expected a construct that JavaScript has, too, received {item}.")
+    if item[0] != "\\" or item[1].isalnum():
+        raise ValueError(_UNKNOWN.format(item))
     return ord(item[1])
 
 
