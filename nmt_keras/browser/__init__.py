@@ -1,6 +1,7 @@
 """Browser: writes a translator as one HTML file, which translates without a server and without a network.
 
 support      which models, tokenizers and searches the file can compute
+rules        text rules in the syntax of JavaScript
 weights      named weights as safetensors, in int8 or float16
 rebuilding   translator of an exported version, built from its assets
 bundling     JavaScript modules as one classic script

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from nmt_keras.browser.bundling import bundle
 from nmt_keras.browser.rebuilding import Parts
+from nmt_keras.browser.rules import text_rules
 from nmt_keras.browser.support import require_supported
 from nmt_keras.browser.weights import as_read, by_outputs, in_float16, in_int8, to_safetensors
 from nmt_keras.config import SearchConfig
@@ -71,6 +72,7 @@ def write_html(
         "search": dataclasses.asdict(search),
         "languages": manifest.get("languages", {}),
         "check": list(_checks(translator)),
+        "rules": text_rules(parts.source.known_words),
     }
     assets = {"weights": to_safetensors(rows)}
     for side, tokenizer in sides.items():

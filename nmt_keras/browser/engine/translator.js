@@ -1,45 +1,74 @@
 /** A translator: tokenizers, model and search. */
 
 import { Model } from "./model.js";
-import { beamSearch, END } from "./search.js";
-import { SentencePiece } from "./text/sentencepiece.js";
+import { beamSearch } from "./search.js";
+import { Codec } from "./text/codec.js";
+import { Rules } from "./text/rules.js";
+import { translateSentences } from "./text/sentences.js";
 import { readWeights } from "./weights.js";
 
 export class Translator {
+  #rules;
+  #codec;
+  #searches;
+
   /**
-   * @param {object} manifest `recipe.model`, `recipe.source.max_tokens` and `search` of an export
+   * @param {object} facts `recipe.model`, `search`, `rules`, and for `source` and `target` `max_tokens` and `known_words`
    * @param {{weights: ArrayBuffer, source: Uint8Array, target: Uint8Array}} assets named weights and tokenizers
    */
-  constructor(manifest, { weights, source, target }) {
-    this.model = new Model(manifest.recipe.model, readWeights(weights));
-    this.search = manifest.search;
-    this.maxTokens = manifest.recipe.source.max_tokens;
-    this.source = new SentencePiece(source);
-    this.target = new SentencePiece(target);
-  }
-
-  /** Returns the tokens of a normalised sentence, cut at the limit, with END; and true if they were cut. */
-  encode(text) {
-    const ids = this.source.encode(text);
-    return { ids: [...ids.slice(0, this.maxTokens - 1), END], truncated: ids.length >= this.maxTokens };
+  constructor({ recipe, search, source, target, rules }, assets) {
+    this.#rules = new Rules(rules);
+    this.#codec = new Codec(this.#rules, source, target, assets);
+    this.model = new Model(recipe.model, readWeights(assets.weights));
+    const greedy = { ...search, beam_size: 1, n_best: null };
+    const beam = search.beam_size > 1 ? search : { ...greedy, beam_size: rules.limits.beamSize };
+    this.#searches = {
+      align: [greedy, 1],
+      beam: [beam, beam.n_best ?? beam.beam_size],
+      text: [search, 1],
+    };
   }
 
   /**
-   * Translates one sentence.
+   * Translates a sentence as the signature of that name does: "align" or "beam".
    *
-   * @param {string} text normalised
-   * @param {{beamSize?: number, nBest?: number}} [options] defaults: the export's search, the best hypothesis
+   * @returns {Answer} see serve/web/service.js
    */
-  translate(text, { beamSize = this.search.beam_size, nBest = 1 } = {}) {
-    const { ids, truncated } = this.encode(text);
-    const hypotheses = this.translateIds(ids, { beamSize, nBest });
-    const written = hypotheses.map((hypothesis) => ({ ...hypothesis, text: this.target.decode(hypothesis.ids) }));
-    return { sourceTokens: this.source.surfaces(ids), truncated, hypotheses: written };
+  translate(signature, text) {
+    const source = this.#codec.encodeSource(text);
+    const hypotheses = source.hasWords ? this.#search(source, ...this.#searches[signature]) : [copied(source)];
+    const texts = hypotheses.map((hypothesis) => hypothesis.text);
+    return {
+      sourceTokens: source.surfaces,
+      truncated: source.truncated,
+      hypotheses: hypotheses.filter(({ text }, k) => texts.indexOf(text) === k),
+    };
   }
 
-  /** Translates source tokens, which end in END. */
-  translateIds(ids, { beamSize = this.search.beam_size, nBest = 1 } = {}) {
-    const { decoder } = this.model;
-    return beamSearch(decoder, this.model.encode(ids), { ...this.search, beam_size: beamSize }, { nBest });
+  /**
+   * Translates a text of several sentences with the default search.
+   *
+   * @returns {TextAnswer | null} see serve/web/service.js; null for one sentence
+   */
+  translateText(text) {
+    return translateSentences(this.#rules, text, (sentence) => {
+      const { hypotheses, truncated } = this.translate("text", sentence);
+      return { text: hypotheses[0].text, truncated };
+    });
   }
+
+  #search(source, config, nBest) {
+    const { decoder } = this.model;
+    return beamSearch(decoder, this.model.encode(source.ids), config, { nBest }).map((hypothesis) => {
+      const { text, surfaces } = this.#codec.decode(hypothesis.ids, source);
+      const weights = hypothesis.alignment.map((row) => [...row]);
+      return { text, score: hypothesis.score, logProb: hypothesis.logProb, tokens: surfaces, weights };
+    });
+  }
+}
+
+/** Returns the translation of a sentence without words: its own tokens, aligned one to one, with probability 1. */
+function copied({ text, surfaces }) {
+  const weights = surfaces.map((_, t) => surfaces.map((_, s) => Number(s === t)));
+  return { text, score: 0, logProb: 0, tokens: surfaces, weights };
 }

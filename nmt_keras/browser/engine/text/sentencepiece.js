@@ -4,14 +4,17 @@
  * Text is normalised before. A space is "▁", and one precedes the text.
  */
 
-import { END, START, UNK } from "../search.js";
+import { END, UNK } from "../search.js";
+import { fromUtf8, utf8 } from "./rules.js";
 
 const SPACE = "▁";
 /** Kinds of pieces in a model file. */
 const [NORMAL, USER_DEFINED, BYTE] = [1, 4, 6];
 const UNKNOWN_PENALTY = 10;
+const USER_DEFINED_SCORE = -0.1;
 
 export class SentencePiece {
+  #signs;
   #pieces;
   #ids = new Map();
   #scores;
@@ -19,16 +22,16 @@ export class SentencePiece {
   #unknownScore;
   #longest = 1;
 
-  /** @param {Uint8Array} model the bytes of a model file */
-  constructor(model) {
+  /**
+   * @param {Uint8Array} model the bytes of a model file
+   * @param {string[]} signs characters that stand for placeholders
+   */
+  constructor(model, signs) {
+    this.#signs = signs;
     this.#pieces = readPieces(model);
     const normal = this.#pieces.filter(({ kind }) => kind === NORMAL).map(({ score }) => score);
-    const [least, largest] = [Math.min(...normal), Math.max(...normal)];
-    this.#unknownScore = Math.fround(least - UNKNOWN_PENALTY);
-    // a user-defined piece has a bonus, so that it is always chosen
-    this.#scores = this.#pieces.map(({ text, kind, score }) =>
-      kind === USER_DEFINED ? Math.fround(utf8(text).length * largest) - 0.1 : score,
-    );
+    this.#unknownScore = Math.fround(Math.min(...normal) - UNKNOWN_PENALTY);
+    this.#scores = this.#pieces.map(({ kind, score }) => (kind === USER_DEFINED ? USER_DEFINED_SCORE : score));
     for (const [id, { text, kind }] of this.#pieces.entries()) {
       if (kind === BYTE) this.#bytes[parseInt(text.slice(3, 5), 16)] = id;
       if (kind !== NORMAL && kind !== USER_DEFINED) continue;
@@ -63,7 +66,7 @@ export class SentencePiece {
         piece += characters[end - 1];
         const id = this.#ids.get(piece);
         if (id !== undefined) offer(end, id, this.#scores[id]);
-        else if (end === begin + 1) offer(end, UNK, this.#unknownScore);
+        else if (end === begin + 1) offer(end, UNK, Math.fround(sum + this.#unknownScore) - sum);
       }
     }
     const found = [];
@@ -74,18 +77,29 @@ export class SentencePiece {
     return found.reverse().flat();
   }
 
-  /** Returns the text of the tokens before the first END. Bytes that are not UTF-8 become U+FFFD. */
-  decode(ids) {
+  /** Returns the placeholder k that each token is, -1 for others. */
+  placeholders(ids) {
+    return ids.map((id) => this.#signs.indexOf(this.#pieces[id].text));
+  }
+
+  /**
+   * Returns the text of the tokens before the first END.
+   *
+   * @param {number[]} ids
+   * @param {string[]} replacements [T] words to write instead of tokens; "" keeps the token
+   */
+  decode(ids, replacements) {
     const end = ids.indexOf(END);
-    const bytes = ids.slice(0, end < 0 ? ids.length : end).flatMap((id) => [...this.#spelling(id)]);
-    return fromUtf8(Uint8Array.from(bytes)).replaceAll(SPACE, " ").replace(/^ /u, "");
+    const kept = ids.slice(0, end < 0 ? ids.length : end);
+    const bytes = kept.flatMap((id, t) => [...(replacements[t] ? utf8(replacements[t]) : this.#written(id))]);
+    return fromUtf8(Uint8Array.from(bytes[0] === 0x20 ? bytes.slice(1) : bytes));
   }
 
   /**
    * Returns the text of each token, with "▁" for the space before a word. The first byte of a character that is encoded
-   * as bytes has the character, and its other bytes have "".
+   * as bytes has the character, and its other bytes have "". For `replacements`, see `decode`.
    */
-  surfaces(ids) {
+  surfaces(ids, replacements) {
     const groups = [];
     for (const [position, id] of ids.entries()) {
       const bytes = this.#spelling(id);
@@ -95,20 +109,23 @@ export class SentencePiece {
     }
     const found = ids.map(() => "");
     for (const { position, bytes } of groups) found[position] = fromUtf8(Uint8Array.from(bytes));
-    return found;
+    return found.map((surface, t) => replacements[t] || surface);
   }
 
-  /** Returns the bytes of a token's text. */
+  /** Returns the bytes of a token's surface. */
   #spelling(id) {
     const { text, kind } = this.#pieces[id];
     if (id === UNK) return utf8("⁇");
-    if (id <= Math.max(START, END) || kind === USER_DEFINED) return new Uint8Array();
-    return kind === BYTE ? Uint8Array.of(parseInt(text.slice(3, 5), 16)) : utf8(text);
+    if (id <= END || this.#signs.includes(text)) return [];
+    return kind === BYTE ? [parseInt(text.slice(3, 5), 16)] : utf8(text);
+  }
+
+  /** Returns the bytes of a token in a sentence. */
+  #written(id) {
+    const { text, kind } = this.#pieces[id];
+    return id > END && kind === NORMAL ? utf8(text.replaceAll(SPACE, " ")) : this.#spelling(id);
   }
 }
-
-const utf8 = (text) => new TextEncoder().encode(text);
-const fromUtf8 = (bytes) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
 
 /**
  * Returns the pieces of a model file, a protocol buffer whose repeated field 1 is the list of pieces: text (field 1),
