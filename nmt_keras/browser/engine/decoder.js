@@ -67,18 +67,17 @@ export class Decoder {
    * @param {number[]} ids [Q] y_{i-1}
    * @param {Float32Array[][]} state
    * @param {Memory} memory
-   * @param {(symbol: string, rows: Float32Array) => void} [inspect] receives the values of the equations' symbols
+   * @param {import("./inspect.js").Inspect} [inspect]
    * @returns {Prediction}
    */
   step(ids, state, memory, inspect) {
     const embedded = this.embedding.rows(ids);
-    inspect?.("e(y_{i-1})", embedded);
+    inspect?.("embedded", embedded);
     const { alpha, next, outputState } = this.advance(embedded, state, memory, inspect);
-    inspect?.("alpha_ij", alpha);
-    inspect?.("c_i", weightedSum(alpha, memory.annotations, memory.length));
+    inspect?.("context", weightedSum(alpha, memory.annotations, memory.length));
     const context = weightedSum(alpha, memory.outputValues, memory.length); // C_o c_i
     const features = this.outputLayer.features(outputState, context, embedded);
-    inspect?.("t_i", features);
+    inspect?.("features", features);
     return { logits: this.outputLayer.logits(features), alignment: alpha, state: next };
   }
 
@@ -115,7 +114,6 @@ export class ConditionalDecoder extends Decoder {
   /** Computes s'_i, alpha_i and s_i. */
   advance(embedded, [first, ...others], memory, inspect) {
     const intermediate = this.wordCell.advance(this.wordCell.project(embedded), first, inspect); // s'_i
-    inspect?.("s'_i", intermediate[0]);
     const alpha = this.attention.attend(intermediate[0], memory.keys, memory.hidden, inspect);
     const context = weightedSum(alpha, memory.cellValues, memory.length); // C c_i
     const next = this.stack.advance(biased(this.stack.cells[0], context), [intermediate, ...others], inspect);

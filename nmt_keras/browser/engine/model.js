@@ -36,6 +36,7 @@ export class Model {
   constructor(config, weights) {
     const missing = unsupported(config);
     if (missing.length) throw new Error(`model: this page cannot compute ${missing.join(", ")}.`);
+    this.config = config;
     this.encoder = new Encoder(weights.of("encoder"), config.encoder);
     /** @type {Decoder} */
     this.decoder = new DECODERS[config.decoder.order](weights.of("decoder"), config.decoder);

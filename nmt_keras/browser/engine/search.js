@@ -129,7 +129,7 @@ function ranked(places, config) {
  * Returns the most probable tokens that a hypothesis may take, with their log-probabilities. PAD and START are never
  * chosen. Log-probabilities are not renormalised over the allowed tokens.
  */
-function candidates(logits, history, config, forced) {
+export function candidates(logits, history, config, forced) {
   let total = 0;
   const peak = logits.reduce((largest, logit) => (logit > largest ? logit : largest), -Infinity);
   for (let id = 0; id < logits.length; id++) total += Math.exp(logits[id] - peak);

@@ -1,5 +1,6 @@
 /** A translator: tokenizers, model and search. */
 
+import { inspect } from "./inspect.js";
 import { Model } from "./model.js";
 import { beamSearch } from "./search.js";
 import { Codec } from "./text/codec.js";
@@ -55,6 +56,20 @@ export class Translator {
       const { hypotheses, truncated } = this.translate("text", sentence);
       return { text: hypotheses[0].text, truncated };
     });
+  }
+
+  /**
+   * Traces the greedy translation of a text, or of its first sentence.
+   *
+   * @returns {Trace | null} see `inspect`, with the number of sentences, 0 for one; null if it has no words
+   */
+  inspect(text, options) {
+    const sentences = [];
+    translateSentences(this.#rules, text, (sentence) => ({ text: sentence, truncated: !sentences.push(sentence) }));
+    const source = this.#codec.encodeSource(sentences[0] ?? text);
+    const decode = (ids) => this.#codec.decode(ids, source);
+    const found = source.hasWords && inspect(this.model, this.#searches.align[0], source, decode, options);
+    return found ? { ...found, sentences: sentences.length } : null;
   }
 
   #search(source, config, nBest) {

@@ -25,7 +25,7 @@ export class BahdanauAttention {
    * @param {Float32Array} query [Q, U] s_{i-1}
    * @param {Float32Array} keys [S, A]
    * @param {Uint8Array | null} hidden [S] 1 at source positions that get no attention
-   * @param {(symbol: string, rows: Float32Array) => void} [inspect] receives e_ij
+   * @param {import("../inspect.js").Inspect} [inspect]
    */
   attend(query, keys, hidden, inspect) {
     const A = this.scoreVector.length;
@@ -39,8 +39,9 @@ export class BahdanauAttention {
         scores[n] = hidden?.[key / A] ? -Infinity : score;
       }
     }
-    inspect?.("e_ij", scores.slice());
+    inspect?.("scores", scores.slice());
     for (let begin = 0; begin < scores.length; begin += S) softmax(scores.subarray(begin, begin + S));
+    inspect?.("alignment", scores);
     return scores;
   }
 }

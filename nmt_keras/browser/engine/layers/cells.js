@@ -56,7 +56,7 @@ class GRUCell extends Cell {
    *
    * @param {Float32Array} projected [Q, 3U] W x_t + C c_t + b
    * @param {Float32Array[]} state s_{t-1}
-   * @param {(symbol: string, rows: Float32Array) => void} [inspect] receives z_t, r_t and s~_t
+   * @param {import("../inspect.js").Inspect} [inspect]
    */
   advance(projected, [previous], inspect) {
     const U = this.units;
@@ -78,9 +78,7 @@ class GRUCell extends Cell {
       proposal[i] = Math.tanh(projected[3 * U * row + 2 * U + (i - row * U)] + proposal[i]);
       next[i] = previous[i] + update[i] * (proposal[i] - previous[i]);
     }
-    inspect?.("z_t", update);
-    inspect?.("r_t", reset);
-    inspect?.("s~_t", proposal);
+    inspect?.("cell", { previous, update, reset, proposal, next });
     return [next];
   }
 }
@@ -106,9 +104,7 @@ class ResetAfterCell extends Cell {
       const taken = this.constructor.updateTakesProposal ? update[i] : 1 - update[i];
       next[i] = previous[i] + taken * (proposal[i] - previous[i]);
     }
-    inspect?.("z_t", update);
-    inspect?.("r_t", reset);
-    inspect?.("s~_t", proposal);
+    inspect?.("cell", { previous, update, reset, proposal, next });
     return [next];
   }
 }
