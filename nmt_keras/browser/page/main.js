@@ -1,9 +1,20 @@
 /** The page with its own translator: starts the page, and checks once that this browser computes as Python does. */
 
 import "../../../serve/web/page.js";
+import { config } from "./config.js";
+import { createInside } from "./inside.js";
 import { ask, loaded } from "./service.js";
 
 const AFTER = 1000; // milliseconds after loading
+
+const [{ source_language: sourceLanguage, target_language: targetLanguage }] = config.models;
+createInside({
+  main: document.querySelector("main"),
+  field: document.getElementById("sentence"),
+  inspect: (sentence, options) => ask("inspect", sentence, options),
+  sourceLanguage,
+  targetLanguage,
+});
 
 /** Compares the translations of a few sentences with those in the file, while the page is idle. */
 async function check() {
