@@ -81,13 +81,13 @@ export function createInside({ main, field, inspect, sourceLanguage = "", target
     if (!trace) return;
     words = group(trace.source);
     attended = trace.steps.map(attendedIn);
-    go(step);
+    go(step, `Translation: “${trace.text}”. `);
   }
 
-  /** Shows a step. The elements are drawn anew; the one that has the focus keeps it. */
-  function go(number) {
+  /** Shows a step. The elements are drawn anew; the one that has the focus keeps it. `said` is news to say first. */
+  function go(number, said = "") {
     step = Math.min(Math.max(number, 0), trace.steps.length - 1);
-    const { key } = document.activeElement.dataset;
+    const key = document.activeElement?.dataset.key;
     drawSource();
     drawTarget();
     drawSteps();
@@ -99,9 +99,9 @@ export function createInside({ main, field, inspect, sourceLanguage = "", target
     if (key) content.querySelector(`[data-key="${key}"]`)?.focus({ preventScroll: true });
     requestAnimationFrame(draw); // its layout is not part of this task
     const most = attended[step].filter(({ weight }) => weight >= NOTABLE);
-    const said = most.slice(0, 3).map(({ text, weight }) => `“${nameOf(text)}” ${share(weight)}`);
+    const sources = most.slice(0, 3).map(({ text, weight }) => `“${nameOf(text)}” ${share(weight)}`);
     const name = nameOf(trace.steps[step].surface);
-    spoken.textContent = `Step ${step + 1} of ${trace.steps.length}: “${name}” attends to ${said.join(", ")}`;
+    spoken.textContent = `${said}Step ${step + 1} of ${trace.steps.length}: “${name}” attends to ${sources.join(", ")}`;
   }
 
   /** Returns the source words with their attention in a step, most attended first. */

@@ -72,7 +72,7 @@ export function strips(rows, { symbol, summary, describe }) {
     const { left, width } = slider.getBoundingClientRect();
     point(Math.min(length - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * length))));
   });
-  slider.addEventListener("pointerleave", leave);
+  slider.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && leave());
   const names = rows.map(({ symbol, note = "" }) => create("span", {}, equation(symbol), " ", create("bdi", {}, note)));
   const drawn = rows.map(({ values, isGate }) => drawStrip(values, isGate ? null : scale));
   return create(
