@@ -1,30 +1,35 @@
 """Models, tokenizers and searches that the JavaScript engine can compute."""
 
 from functools import reduce
+from types import SimpleNamespace
 
 from nmt_keras.config import ModelConfig, SearchConfig, TokenizerConfig
 
 _CELLS = ("gru", "gru-reset-after", "gru-layer-norm")
-MODEL: dict[str, tuple[object, ...]] = {
-    "encoder.kind": ("recurrent",),
-    "encoder.cell": _CELLS,
-    "attention.kind": ("additive", "concat"),
-    "attention.span": ("global",),
-    "decoder.order": ("attend-then-update", "conditional"),
-    "decoder.cell": _CELLS,
-    "decoder.initial_state": ("forward", "backward", "both", "mean"),
-    "decoder.reads_words": (True,),
-    "decoder.shares_recurrence": (False,),
-    "decoder.output": ("maxout",),
+SUPPORTED: dict[str, tuple[object, ...]] = {
+    "model.encoder.kind": ("recurrent",),
+    "model.encoder.cell": _CELLS,
+    "model.attention.kind": ("additive", "concat"),
+    "model.attention.span": ("global",),
+    "model.decoder.order": ("attend-then-update", "conditional"),
+    "model.decoder.cell": _CELLS,
+    "model.decoder.initial_state": ("forward", "backward", "both", "mean"),
+    "model.decoder.reads_words": (True,),
+    "model.decoder.shares_recurrence": (False,),
+    "model.decoder.output": ("maxout",),
+    "search.no_repeat_ngram_size": (0,),
+    "search.repetition_penalty": (1.0,),
+    "search.replaces_unknown": (False,),
+    "search.precision": ("float32",),
 }
-"""Supported values of the fields of ``ModelConfig``. Fields that are left out may have any value."""
+"""Supported values of the fields of a recipe. Fields that are left out may have any value."""
 
 
 def unsupported(model: ModelConfig, search: SearchConfig, *tokenizers: TokenizerConfig) -> list[str]:
     """Returns the option and value of each part that the engine lacks, such as "--model.decoder.cell lstm"."""
-    values = {field: reduce(getattr, field.split("."), model) for field in MODEL}
-    found = [f"--model.{field} {value}" for field, value in values.items() if value not in MODEL[field]]
-    found += ["--search.precision bfloat16"] * (search.precision == "bfloat16")
+    configs = SimpleNamespace(model=model, search=search)
+    values = {field: reduce(getattr, field.split("."), configs) for field in SUPPORTED}
+    found = [f"--{field} {value}" for field, value in values.items() if value not in SUPPORTED[field]]
     sides = zip(("source", "target"), tokenizers, strict=True)
     return [each.replace("_", "-") for each in found] + [f"--{side}.kind word" for side, t in sides if t.kind == "word"]
 

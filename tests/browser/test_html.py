@@ -172,9 +172,10 @@ def test_the_recipes_that_a_page_computes_are_those_of_the_documentation():
 
 def test_each_part_that_a_page_lacks_is_named_before_the_file_is_written(translator, tmp_path):
     model = replace(TINY_MODEL, decoder=replace(TINY_MODEL.decoder, cell="lstm"))
-    search = replace(TINY_RECIPE.search, precision="bfloat16")
+    search = replace(TINY_RECIPE.search, repetition_penalty=1.2, precision="bfloat16")
     parts = Parts(model, translator.source_tokenizer, translator.target_tokenizer, {})
-    expected = "--model.decoder.cell lstm, --search.precision bfloat16, --source.kind word, --target.kind word"
+    options = ("model.decoder.cell lstm", "search.repetition-penalty 1.2", "search.precision bfloat16")
+    expected = ", ".join(f"--{option}" for option in (*options, "source.kind word", "target.kind word"))
     with pytest.raises(ValueError, match=f"--to: .* cannot have {expected}"):
         write_html(tmp_path / "x.html", "tiny", parts, {}, search, WEB)
     assert list(tmp_path.iterdir()) == []

@@ -21,8 +21,6 @@ export const [PAD, UNK, START, END] = [0, 1, 2, 3];
  * @property {number} min_tokens
  * @property {number} max_tokens
  * @property {boolean} unk_allowed
- * @property {number} no_repeat_ngram_size 0 for no limit
- * @property {number} repetition_penalty 1 for none
  */
 
 /** Returns lp(Y) for a length |Y|: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). */
@@ -141,33 +139,10 @@ export function candidates(logits, history, config, forced) {
     id !== START &&
     (config.unk_allowed || id !== UNK) &&
     (id !== END || history.length + 1 >= config.min_tokens);
-  let values = logits;
-  if (config.no_repeat_ngram_size || config.repetition_penalty !== 1) {
-    values = limitRepetition(logits.map((logit) => logit - logTotal), history, config, allows);
-  }
   const forbidden = 2 + !config.unk_allowed + (config.min_tokens > 1);
-  return topK(values, config.beam_size + forbidden)
-    .filter((id) => allows(id) && values[id] > -Infinity)
-    .map((id) => ({ id, logProb: values === logits ? logits[id] - logTotal : values[id] }));
-}
-
-/**
- * Returns log-probabilities after the rules that read the history of a hypothesis: they are multiplied by
- * `repetition_penalty` at tokens that it contains (Keskar et al. 2019, section 4.1), and tokens that would repeat an
- * n-gram are forbidden (Paulus et al. 2018, section 2.5), unless no other token is allowed.
- */
-function limitRepetition(logProbs, history, { no_repeat_ngram_size: size, repetition_penalty: penalty }, allows) {
-  for (const id of penalty === 1 ? [] : new Set([START, ...history])) logProbs[id] *= penalty;
-  if (size) {
-    const tokens = [START, ...history];
-    const last = tokens.slice(tokens.length - size + 1);
-    const repeated = new Set();
-    for (let end = size - 1; end < tokens.length; end++) {
-      if (last.every((id, i) => id === tokens[end - size + 1 + i])) repeated.add(tokens[end]);
-    }
-    if (logProbs.some((_, id) => allows(id) && !repeated.has(id))) for (const id of repeated) logProbs[id] = -Infinity;
-  }
-  return logProbs;
+  return topK(logits, config.beam_size + forbidden)
+    .filter(allows)
+    .map((id) => ({ id, logProb: logits[id] - logTotal }));
 }
 
 /** Returns the indices of the k largest values, descending. The first of equal values comes first. */
