@@ -212,8 +212,9 @@ function common(before, after) {
 
 /** Adds the tabs "Translate" and "Look inside". `opened` is called when a tab is chosen. */
 function createTabs(main, panel, opened) {
-  const tab = (id, title) => create("button", { type: "button", role: "tab", id: `tab-${id}` }, title);
-  const tabs = [tab("translate", "Translate"), tab("inside", "Look inside")];
+  const tab = (shown, title) =>
+    create("button", { type: "button", role: "tab", id: `tab-${shown}`, "aria-controls": shown }, title);
+  const tabs = [tab("result", "Translate"), tab("inside", "Look inside")];
   const show = () => {
     main.dataset.view = isOpen() ? "inside" : "translate";
     panel.hidden = !isOpen();
