@@ -5,6 +5,7 @@
 # make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501; it contains a Spanish-English model
 # make docs       the documentation, in site/; a warning is an error
+# make translator the committed model as an HTML file, site/translator.html, which the published documentation contains
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip if there is no network
 # make dist       wheel and source archive, in dist/
 # make lock       requirements.txt, requirements/, from pyproject.toml   UPGRADE=1 takes the newest versions
@@ -23,7 +24,7 @@ RUN = $(VENV)/bin/python
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes
 
-.PHONY: demo test test-unit test-all test-tf220 test-beam lint docs dist notebooks serve conformance lock audit \
+.PHONY: demo test test-unit test-all test-tf220 test-beam lint docs translator dist notebooks serve conformance lock audit \
     conformance-container address
 .DELETE_ON_ERROR:
 
@@ -92,6 +93,10 @@ lint: $(VENV)/.installed-dev
 
 docs: .venv-docs/.installed
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
+
+translator: $(VENV)/.installed
+	mkdir -p site
+	$(RUN) -m nmt_keras export saved_models/spa-eng/1 --to site/translator.html
 
 dist: .venv-docs/.installed
 	.venv-docs/bin/python -m build --no-isolation

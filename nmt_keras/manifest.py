@@ -12,8 +12,11 @@ EXTRA = "assets.extra"
 
 MANIFEST = Path(EXTRA) / "manifest.json"
 
-FORMAT = 2
+FORMAT = 3
 """Format number of exported versions, stored in the manifest."""
+
+READABLE = (2, FORMAT)
+"""Formats that are loaded and served. Format 2 has no tokenizers and named weights in ``assets``."""
 
 BEAM_SIZE = 5
 """Beam size of the signature ``beam`` if the translator's own search is not a beam search."""
@@ -52,7 +55,7 @@ def default_search(version_folder: Path) -> SearchConfig:
         ValueError: the export has another format number, or the manifest has search options that this version lacks.
     """
     manifest = read_manifest(version_folder)
-    require_format(version_folder / MANIFEST, manifest, FORMAT, "Or export the run again with this version.")
+    require_format(version_folder / MANIFEST, manifest, READABLE, "Or export the run again with this version.")
     return record_from(SearchConfig, manifest["search"], f"{version_folder / MANIFEST}: search.")
 
 

@@ -1,7 +1,7 @@
 """``nmt recipes`` and ``nmt runs`` list recipes and runs. ``nmt export`` exports a run, ``nmt serve`` serves it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -11,7 +11,7 @@ from nmt_keras.cli.command import Command, Console, Flag, SearchCommand, load_tr
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.io.files import read_json, read_rows
 from nmt_keras.io.usage import read_options
-from nmt_keras.manifest import serving_search
+from nmt_keras.manifest import exported_version, serving_search
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_origin, read_recipe
 
@@ -89,16 +89,21 @@ def _progress(run: Path) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Export(SearchCommand):
-    """Export a run's best weights as the next SavedModel version, and print its folder.
+    """Export a run's best weights as the next SavedModel version, and print its folder; or as an HTML file.
+
+    With --to FILE.html, the file translates in a browser, without a server or a network. RUN may then be an exported
+    version, too. The file accepts all search options.
 
     The signature serving_default uses beam size 5 if the recipe is greedy, unless --search.beam-size 1 is given. The
     signature greedy is always exported.
     """
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory."""
-    to: Path | None = None
-    """Folder of the model's versions. Default: saved_models/RUN."""
+    """A run directory. For an HTML file, also an exported version."""
+    to: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER|FILE.html")] = None
+    """Folder of the model's versions, or an HTML file to write. Default: saved_models/RUN."""
+    float16: Flag = False
+    """Store the weights of an HTML file in float16 instead of int8. The file is twice as large."""
     max_to_keep: int | None = None
     """Number of versions to keep, including the new one. Default: all."""
     verify: Flag = False
@@ -111,12 +116,34 @@ class Export(SearchCommand):
         command = super().defaults(arguments)
         return replace(command, search=serving_search(command.search)) if isinstance(command, cls) else command
 
+    @property
+    def is_html(self) -> bool:
+        """``True`` if the command writes an HTML file."""
+        return self.to is not None and self.to.suffix.lower() == ".html"
+
+    def check(self) -> None:
+        """Raises ValueError if an option has no effect on what the command writes."""
+        useless = {
+            "--float16": not self.is_html and self.float16,
+            "--max-to-keep": self.is_html and self.max_to_keep is not None,
+            "--verify": self.is_html and self.verify,
+            "--ensemble": self.is_html and bool(self.ensemble),
+            "--options.half-precision": self.is_html and self.options.half_precision,
+            "--options.micro-batching": self.is_html and self.options.micro_batching is not None,
+        }
+        for option, given in useless.items():
+            expected = f"{'a folder' if self.is_html else 'an HTML file'} with {option}"
+            require(not given, "--to", expected, str(self.to), f"Remove {option}, or change --to.")
+
     def __call__(self, console: Console) -> None:
-        """Exports the run and prints the folder of the version.
+        """Exports the run and prints what it wrote: the folder of the version, or the HTML file.
 
         Raises:
-            ValueError: the verification failed.
+            ValueError: the verification failed, or a translator in an HTML file cannot compute a part of the run.
         """
+        if self.is_html:
+            self._write_html()
+            return
         from nmt_keras.export import export, verify
         from nmt_keras.runs import Run
         from nmt_keras.translation.model_translator import ModelTranslator
@@ -136,6 +163,34 @@ class Export(SearchCommand):
             if not found.passed:
                 raise ValueError(f"--verify: {version} failed the checks above. Do not serve it.")
 
+    def _write_html(self) -> None:
+        """Writes the HTML file, with the page of the server's package."""
+        from importlib.resources import files
+
+        import nmt_keras_serve
+
+        from nmt_keras.browser import Parts, rebuilt, write_html
+        from nmt_keras.runs import Run
+        from nmt_keras.translation.model_translator import ModelTranslator
+
+        assert self.to is not None
+        if version := exported_version(self.path):
+            parts, facts = rebuilt(version)
+            facts |= {"version": version.name}
+            name = version.resolve().parent.name
+        else:
+            run, name = Run(self.path), self.path.resolve().name
+            translator = run.translator()
+            assert isinstance(translator, ModelTranslator)
+            parts = Parts.of(translator, run.recipe.model)
+            facts = run.facts(translator, read_origin(self.path).languages)
+            facts |= {"version": translator.checkpoints[0].name}
+        given = {field: value for field, value in asdict(self.options).items() if value}
+        facts |= {"export": {**facts.get("export", {}), **given}}
+        web = files(nmt_keras_serve) / "web"
+        write_html(self.to, name, parts, facts, self.search, web, float16=self.float16)
+        print(self.to)
+
 
 @dataclass(frozen=True)
 class Serve(Command):
@@ -146,7 +201,7 @@ class Serve(Command):
 
     @classmethod
     def read(cls, program: str, arguments: Sequence[str]) -> Self:
-        """Reads the server's command line. This command and ``demo`` alone import the server's package."""
+        """Reads the server's command line. This command, ``export`` and ``demo`` alone import the package."""
         from nmt_keras_serve.options import Options
 
         words = ["--help" if each == "--help-all" else each for each in arguments]

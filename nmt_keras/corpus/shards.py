@@ -268,7 +268,7 @@ class PreparedCorpus:
         if not path.exists():
             raise FileNotFoundError(f"{path}: expected a prepared corpus, found none. Run nmt prepare first.")
         self.record = read_json(path)
-        require_format(path, self.record, FORMAT, "Or prepare the corpus again.")
+        require_format(path, self.record, [FORMAT], "Or prepare the corpus again.")
         self.sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         self.files = [str(self.folder / shard["file"]) for shard in self.record["shards"]]
         self.first = Pair(**self.record["first"])

@@ -9,11 +9,18 @@ import numpy as np
 import tensorflow as tf
 
 if TYPE_CHECKING:
+    import keras
+
     from nmt_keras.translation.model_translator import ModelTranslator
 
 
 STORED = tf.float16
 """Half precision. bfloat16 has too few mantissa bits for weights (three fewer), and more exponent bits than needed."""
+
+
+def is_halved(weight: tf.Variable | keras.Variable, half_precision: bool) -> bool:
+    """Returns ``True`` if an export stores ``weight`` in half precision."""
+    return half_precision and tf.as_dtype(weight.dtype) == tf.float32
 
 
 class Resources(tf.Module):
@@ -36,9 +43,9 @@ class Resources(tf.Module):
         self.codec = translator.codec
         self.unknown_words = translator.unknown_words
         weights = [variable.value for variable in translator.model.variables]
-        halved = [weight for weight in weights if half_precision and weight.dtype == tf.float32]
+        halved = [weight for weight in weights if is_halved(weight, half_precision)]
         self.half_precision_weights = [HalfPrecisionWeight(weight) for weight in halved]
-        self.weights = [weight for weight in weights if not half_precision or weight.dtype != tf.float32]
+        self.weights = [weight for weight in weights if not is_halved(weight, half_precision)]
         # a TrackableResource tracks no variables itself
         self.stored = [weight.stored for weight in self.half_precision_weights]
 

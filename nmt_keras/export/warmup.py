@@ -33,7 +33,7 @@ def write_warmup_requests(version_folder: Path, source_tokenizer: Tokenizer, mod
     """
     from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-    sentences = _sentences(source_tokenizer)
+    sentences = example_sentences(source_tokenizer)
     with tf.io.TFRecordWriter(str(version_folder / WARMUP)) as file:
         for signature, declared in CONTRACT.items():
             for batch in (sentences[:1], sentences):
@@ -45,7 +45,7 @@ def write_warmup_requests(version_folder: Path, source_tokenizer: Tokenizer, mod
                 file.write(log.SerializeToString())
 
 
-def _sentences(tokenizer: Tokenizer) -> list[bytes]:
+def example_sentences(tokenizer: Tokenizer) -> list[bytes]:
     """Returns ``LARGE`` sentences of 1, 2, ... vocabulary entries."""
     # From the second half: a subword vocabulary begins with single bytes.
     entries = np.linspace(tokenizer.vocabulary_size // 2, tokenizer.vocabulary_size - 1, LARGE).astype(np.int32)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, require
+from nmt_keras.export.assets import write_assets
 from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.resources import Resources
@@ -38,8 +39,8 @@ def export(
 ) -> Path:
     """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
 
-    The folder ``assets.extra`` beside the graph contains ``manifest.json``, the model card ``README.md`` and
-    ``tf_serving_warmup_requests``.
+    The folder ``assets`` beside the graph contains the tokenizers and the names of the weights. The folder
+    ``assets.extra`` contains ``manifest.json``, the model card ``README.md`` and ``tf_serving_warmup_requests``.
 
     Args:
         translator: The translator to export. Its graph contains no operation of XLA.
@@ -78,6 +79,7 @@ def export(
         (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
         (folder / CARD).write_text(model_card(name, translator, facts), encoding="utf-8")
         write_warmup_requests(plain, translator.source_tokenizer, name)
+        write_assets(folder, translator, config.half_precision)
 
     written = publish(model_folder, write)
     if max_to_keep is not None:

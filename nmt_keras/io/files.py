@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -237,19 +237,19 @@ def stamped(number: int) -> dict[str, Any]:
     return {"format": number, "nmt_keras": VERSION}
 
 
-def require_format(path: Path, record: Mapping[str, Any], expected: int, remedy: str) -> None:
+def require_format(path: Path, record: Mapping[str, Any], expected: Collection[int], remedy: str) -> None:
     """Raises ValueError if a file has a format that this version does not read.
 
     Args:
         path: The file.
         record: Its fields; see ``stamped``.
-        expected: Format number that this version reads and writes.
+        expected: Format numbers that this version reads.
         remedy: Last sentence of the message.
     """
     found, version = record.get("format"), record.get("nmt_keras")
-    if found != expected:
+    if found not in expected:
         raise ValueError(
-            f"{path}: expected format {expected}, received {found!r}, written by "
+            f"{path}: expected format {' or '.join(map(str, expected))}, received {found!r}, written by "
             f"{f'nmt_keras {version}' if version else 'another version of nmt_keras'}. Use that version. {remedy}"
         )
 

@@ -1,7 +1,7 @@
 """Splits text into sentences and joins them again without losing a visible character.
 
-The client, the command line and the graph of an export apply the same ``RULES``, so they split alike. The page has no
-rules of its own, because it asks the graph. A sentence ends
+The client, the command line, the graph of an export and the translator in an HTML file apply the same ``RULES``, so
+they split alike. The served page has no rules of its own, because it asks the graph. A sentence ends
 
 - at a line break, or at a picture (an emoji, a bullet, an arrow) at the beginning or end of a line,
 - after a mark such as ``. ! ? … ؟ ۔ । 。`` and closing quotation marks or brackets, if white space or a picture

@@ -47,7 +47,7 @@ def read_recipe(folder: Path) -> Recipe:
     """
     path = folder / RECIPE
     fields = read_json(path)
-    require_format(path, fields, FORMAT, "Or train a new run with this version.")
+    require_format(path, fields, [FORMAT], "Or train a new run with this version.")
     for name in stamped(FORMAT):
         fields.pop(name, None)
     require_imported(path, fields)

@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
-_OTHER = r"(?:[^\p{Ll}\p{Lo}]|[ªº])*"  # neither small letters nor letters of scripts without case
-_CAPITALS = rf"{_OTHER}\p{{Lu}}{_OTHER}\p{{Lu}}{_OTHER}"
+_OTHER = r"\P{L}\p{Lt}\p{Lm}ªº"  # neither capitals nor small letters nor letters of scripts without case
+CAPITALS = rf"[{_OTHER}]*\p{{Lu}}[{_OTHER}]*\p{{Lu}}[{_OTHER}\p{{Lu}}]*"
+"""Pattern of sentences in capitals. It takes linear time in engines that backtrack, too."""
 
 
 def in_capitals(text: tf.Tensor) -> tf.Tensor:
@@ -12,7 +13,7 @@ def in_capitals(text: tf.Tensor) -> tf.Tensor:
     Sentences that ``to_lower`` and ``to_upper`` do not restore, such as those with circled letters, do not count.
     """
     restored = tf.equal(to_upper(to_lower(text), text), text)
-    return restored & tf.strings.regex_full_match(text, _CAPITALS)
+    return restored & tf.strings.regex_full_match(text, CAPITALS)
 
 
 def to_lower(text: tf.Tensor) -> tf.Tensor:

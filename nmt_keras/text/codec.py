@@ -13,7 +13,16 @@ import tensorflow as tf
 from nmt_keras.config import UNK, require
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
 from nmt_keras.text.normalisation import in_blocks, normalise
-from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words, in_order, joined, uncopied
+from nmt_keras.text.placeholders import (
+    Copies,
+    Placeholders,
+    Words,
+    copied_words,
+    has_letters,
+    in_order,
+    joined,
+    uncopied,
+)
 from nmt_keras.text.tokens import Tokenizer, Tokens, decoder_inputs, replaced
 
 
@@ -48,10 +57,9 @@ class Codec(tf.Module):
         """
         sentences = _Sentences(text, self.source_tokenizer)
         copies = None if self._placeholders is None else self._placeholders.find(sentences.words)
-        # RE2's tables are those of Unicode 15, so newer scripts have no letters.
         foreign = "" if self._placeholders is None else self._placeholders.foreign
-        letters = rf".*[^\P{{L}}{foreign}].*"
-        has_words = tf.strings.regex_full_match(sentences.marked(copies, keeps_uncertain=True), letters)
+        marked = sentences.marked(copies, keeps_uncertain=True)
+        has_words = tf.strings.regex_full_match(marked, has_letters(foreign))
         return Source(self._source_tokens(sentences, copies), copies, sentences.capitals, has_words)
 
     def encode_target(self, text: tf.Tensor, source: Source) -> Tokens:

@@ -35,10 +35,17 @@ _STRAY = (
     r"""(^|[\p{Latin}\p{Greek}\p{Cyrillic}\x{300}-\x{36F}\p{Z}\s.,:;!?…"'”’»)])"""
     r"[\x{200C}\x{200D}\x{FE00}-\x{FE0F}\x{E0020}-\x{E007F}]+"
 )
-_WHITE_SPACE = r"[\s\x0B\x{85}\p{Z}]+"
 # RE2's tables are those of Unicode 15. The other marks are new in Unicode 16, which NFC knows.
 _MARK = r"[\p{M}\x{897}\x{10D69}-\x{10D6D}\x{113B8}-\x{113E2}\x{1611E}-\x{1612F}\x{1E5EE}\x{1E5EF}]"
-_LONG_RUN = rf"({_MARK}{{{MAX_MARKS}}}){_MARK}+"
+
+STEPS = (
+    (INVISIBLE, ""),
+    (_STRAY, r"\1"),
+    (r"[\s\x0B\x{85}\p{Z}]+", " "),
+    ("^ | $", ""),
+    (rf"({_MARK}{{{MAX_MARKS}}}){_MARK}+", r"\1"),
+)
+"""Replacements before NFC, in this order."""
 
 Item = TypeVar("Item")
 
@@ -101,6 +108,6 @@ def cut_bytes(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _normalise(text: tf.Tensor) -> tf.Tensor:
     """Applies the steps 3 to 6 to valid UTF-8, [B] string."""
-    text = tf.strings.regex_replace(tf.strings.regex_replace(text, INVISIBLE, ""), _STRAY, r"\1")
-    text = tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
-    return tf_text.normalize_utf8(tf.strings.regex_replace(text, _LONG_RUN, r"\1"), "NFC")
+    for pattern, replacement in STEPS:
+        text = tf.strings.regex_replace(text, pattern, replacement)
+    return tf_text.normalize_utf8(text, "NFC")

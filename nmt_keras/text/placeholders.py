@@ -50,8 +50,8 @@ MAX_CAPITALISED = 0.15
 """Share of capitalised words inside sentences above which capitals do not mark names. It is above 0.2 in German."""
 
 # normalised text has no control characters
-_SEPARATOR, _QUOTE = "\x1f", "\x1e"  # between parts; around URLs and markup
-_LEFT, _RIGHT = "\x02", "\x03"  # of a copied word without a space on this side
+SEPARATOR, _QUOTE = "\x1f", "\x1e"  # between parts; around URLs and markup
+LEFT, RIGHT = "\x02", "\x03"  # of a copied word without a space on this side
 _IN_BRACKETS = r"\([^\s()]*\)|\{[^\s{}]*\}"  # inside a URL
 _QUOTED = (
     rf"(?:https?://|www\.)(?:[^\s\"“”«»(){{}}<>]|{_IN_BRACKETS})*(?:[\p{{L}}\p{{M}}\p{{N}}/]|{_IN_BRACKETS})"
@@ -62,7 +62,15 @@ _WORD = (
     r"|\+?\d{1,3}(?: \d{3})+\b"
     r"|(?:[+\-]?[$€£¥]?\d|[@#/]?[\p{L}\p{M}\p{N}])(?:[^\s'’\"“”«»()<>¿¡—…\x1e]*[\p{L}\p{M}\p{N}/€£¥])?"
 )
-_CAPITALISED = r"\p{Ll}*\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
+DIVISION = (
+    (f"[{SIGNS[0]}-{SIGNS[-1]}]", "\ufffd"),
+    (_QUOTED, rf"{_QUOTE}\0{_QUOTE}"),
+    (_WORD, rf"{SEPARATOR}\0{SEPARATOR}"),
+    (_QUOTE, ""),
+)
+"""Replacements that separate the words of a sentence from the characters between them."""
+
+CAPITALISED = r"\p{Ll}*\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
 _NUMBER = r"[+\-$€£¥]*[\p{Lu}\p{Nd}.,:/\- ]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-€£¥]*"
 _ADDRESS = (  # ASCII and Latin only, because text without spaces around an address is one word with it
     r"(?:https?://|www\.)[!-~\p{Latin}]+|[@#][\p{Latin}\p{N}_.\-]+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
@@ -70,6 +78,14 @@ _ADDRESS = (  # ASCII and Latin only, because text without spaces around an addr
     r"|[!-~]+\.(?:csv|docx?|gif|html?|jpe?g|json|mp[34]|pdf|png|py|txt|xlsx?|xml|zip)"
     r"|(?:/|[A-Za-z]:\\)[!-~]+|[!-~]*[A-Za-z][0-9][!-~]*|[${%][!-~]+"
 )
+FORM = f"{_NUMBER}|{_ADDRESS}"
+"""Pattern of numbers, codes and addresses."""
+
+INSIDE = ",? |['’]"
+"""Pattern of the characters before a word that does not begin a sentence."""
+
+APART = f" *{LEFT}|{RIGHT} *"
+"""Pattern of what stands between markup and its words before ``joined``."""
 
 _SCRIPTS = re.findall(
     r"\w+",
@@ -79,7 +95,7 @@ _SCRIPTS = re.findall(
     Tamil Telugu Thaana Thai Tibetan Tifinagh Yi
     """,
 )
-_SHAPE = ((r"[\p{L}\p{M}]+", "a"), (r"\p{Nd}", "0"), (r"^([^0]*)0+([.,:/ \-]0)", r"\10\2"), (r"([., ]000)+\b", r"\1"))
+SHAPE = ((r"[\p{L}\p{M}]+", "a"), (r"\p{Nd}", "0"), (r"^([^0]*)0+([.,:/ \-]0)", r"\10\2"), (r"([., ]000)+\b", r"\1"))
 _KNOWN, _UNCOPIED = 1, 2  # flags of a word
 
 
@@ -104,7 +120,7 @@ def known_words(lines: Iterable[str]) -> KnownWords:
         words = Words(tf.constant(block))
         counts.update(words.flat.numpy()[words.is_word.numpy()].tolist())
         inside += int(tf.math.count_nonzero(words.inside))
-        capitalised += int(tf.math.count_nonzero(words.inside & _is(_CAPITALISED, words.flat)))
+        capitalised += int(tf.math.count_nonzero(words.inside & _is(CAPITALISED, words.flat)))
     common = [word.decode() for word, count in counts.most_common(MAX_WORDS) if count >= MIN_COUNT]
     return KnownWords(tuple(sorted(common)), capitalised <= MAX_CAPITALISED * inside)
 
@@ -121,7 +137,7 @@ def uncopied(counts: Counter[str], copied: Counter[str], known: KnownWords) -> K
     flat = tf.constant(words, tf.string)
     lower = _strings(to_lower(flat))
     found = {small for word, small in zip(words, lower, strict=True) if 2 * copied[word] <= counts[word]}
-    is_form = _is(MARKUP, flat) | _is_foreign(flat, foreign_letters(known)) | _is_form(flat)
+    is_form = _is(MARKUP, flat) | _is_foreign(flat, foreign_letters(known)) | _is(FORM, flat)
     forms = is_form.numpy().tolist()
     shapes = [(shape, small) for shape, small, form in zip(_strings(_shapes(flat)), lower, forms, strict=True) if form]
     total, missing = Counter(shape for shape, _ in shapes), Counter(shape for shape, small in shapes if small in found)
@@ -151,10 +167,9 @@ class Words:
     """
 
     def __init__(self, text: tf.Tensor, max_words: int | None = None):
-        text = tf.strings.regex_replace(text, f"[{SIGNS[0]}-{SIGNS[-1]}]", "\ufffd")
-        quoted = tf.strings.regex_replace(text, _QUOTED, rf"{_QUOTE}\0{_QUOTE}")
-        divided = tf.strings.regex_replace(quoted, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
-        parts = tf.strings.split(tf.strings.regex_replace(divided, _QUOTE, ""), _SEPARATOR)
+        for pattern, replacement in DIVISION:
+            text = tf.strings.regex_replace(text, pattern, replacement)
+        parts = tf.strings.split(text, SEPARATOR)
         self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
         self.flat = self.parts.flat_values  # [N] string
         # int32, because oneDNN reports an error for sums of int64
@@ -162,7 +177,7 @@ class Words:
         position = tf.range(tf.size(self.rows)) - tf.gather(tf.cast(self.parts.row_starts(), tf.int32), self.rows)
         self.is_word = tf.equal(position % 2, 1)
         before, after = tf.concat([[""], self.flat[:-1]], axis=0), tf.concat([self.flat[1:], [""]], axis=0)
-        self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
+        self.inside = self.is_word & (position > 1) & _is(INSIDE, before)  # not after the end of a sentence
 
         self.is_markup = self.is_word & _is(MARKUP, self.flat)
         is_last = tf.equal(position + 2, tf.gather(tf.cast(self.parts.row_lengths(), tf.int32), self.rows))
@@ -224,7 +239,7 @@ class Placeholders(tf.Module):
         self._capitals_mark_names = known.capitals_mark_names
         flags = {"": _KNOWN, **dict.fromkeys(known.words, _KNOWN)}  # a table must not be empty
         common = {word.lower() for word in known.words}
-        for key in (*known.uncopied, *(_SEPARATOR + shape for shape in known.uncopied_shapes)):
+        for key in (*known.uncopied, *(SEPARATOR + shape for shape in known.uncopied_shapes)):
             flags[key] = flags.get(key, _KNOWN if key in common else 0) | _UNCOPIED
         entries = tf.lookup.KeyValueTensorInitializer(list(flags), list(flags.values()), tf.string, tf.int32)
         self._flags = tf.lookup.StaticHashTable(entries, 0)
@@ -235,13 +250,13 @@ class Placeholders(tf.Module):
         short = words.is_word & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
         other = words.is_markup | _is_foreign(words.flat, self.foreign)
         short &= other | _is("..+", words.flat)
-        form = other | _is_form(words.flat)
+        form = other | _is(FORM, words.flat)
         flags = tf.bitwise.bitwise_or(self._flags.lookup(words.flat), self._flags.lookup(to_lower(words.flat)))
-        shape_flags = self._flags.lookup(_SEPARATOR + _shapes(words.flat))
+        shape_flags = self._flags.lookup(SEPARATOR + _shapes(words.flat))
         known, missing = (tf.not_equal(tf.bitwise.bitwise_and(flags, flag), 0) for flag in (_KNOWN, _UNCOPIED))
         found = certain = short & form & tf.equal(shape_flags, 0) & ~(known & missing)
         if self._capitals_mark_names:
-            name = short & ~form & ~known & _is(_CAPITALISED, words.flat)
+            name = short & ~form & ~known & _is(CAPITALISED, words.flat)
             certain |= name & words.inside
             found |= name
         certain &= ~missing
@@ -250,7 +265,7 @@ class Placeholders(tf.Module):
             kept = tf.ragged.boolean_mask(words.parts.with_flat_values(values), words.parts.with_flat_values(found))
             return kept[:, :PLACEHOLDERS].to_tensor(padding, shape=[None, PLACEHOLDERS])
 
-        written = words.beside(words.flat, _LEFT, _RIGHT)
+        written = words.beside(words.flat, LEFT, RIGHT)
         return Copies(of_found(words.flat, ""), of_found(written, ""), of_found(certain, False))
 
     def find_for_training(self, source: Words, target: Words) -> Copies:
@@ -300,19 +315,28 @@ def in_order(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
 
 def joined(text: tf.Tensor) -> tf.Tensor:
     """Returns translations with markup beside its words, as in the source."""
-    return tf.strings.regex_replace(text, f" *{_LEFT}|{_RIGHT} *", "")
+    return tf.strings.regex_replace(text, APART, "")
 
 
 def _is(pattern: str, words: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_full_match(words, pattern)
 
 
-def _is_form(words: tf.Tensor) -> tf.Tensor:
-    return _is(_NUMBER, words) | _is(_ADDRESS, words)
-
-
 def _is_foreign(words: tf.Tensor, letters: str) -> tf.Tensor:
-    return _is(rf"(?:\P{{L}}*[{letters}])+\P{{L}}*", words) if letters else tf.zeros_like(words, tf.bool)
+    return _is(foreign_word(letters), words) if letters else tf.zeros_like(words, tf.bool)
+
+
+def foreign_word(letters: str) -> str:
+    """Returns the pattern of words that have ``letters``, and no others; see ``foreign_letters``."""
+    return rf"[\P{{L}}{letters}]*[{letters}][\P{{L}}{letters}]*"
+
+
+def has_letters(foreign: str) -> str:
+    """Returns the pattern of sentences with letters that are not ``foreign``.
+
+    RE2's tables are those of Unicode 15, so newer scripts have no letters.
+    """
+    return rf".*[^\P{{L}}{foreign}].*"
 
 
 def foreign_letters(known: KnownWords) -> str:
@@ -330,7 +354,7 @@ def foreign_letters(known: KnownWords) -> str:
 
 def _shapes(words: tf.Tensor) -> tf.Tensor:
     """Returns words with 0 for each digit, and a for letters. Digits before a separator are one, as are thousands."""
-    for pattern, replacement in _SHAPE:
+    for pattern, replacement in SHAPE:
         words = tf.strings.regex_replace(words, pattern, replacement)
     return words
 

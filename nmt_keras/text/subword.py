@@ -68,7 +68,7 @@ class SubwordTokenizer(Tokenizer):
         super().__init__(name="subword_text")
         self.config = config
         self.known_words = known_words
-        self._model = model
+        self.model = model
         tokenizer = self._tokenizer()
         self.vocabulary_size = int(tokenizer.vocab_size())  # V, the four special entries included
         self._pieces = tokenizer.id_to_string(tf.range(self.vocabulary_size))  # [V]
@@ -146,7 +146,7 @@ class SubwordTokenizer(Tokenizer):
 
         ``vocabulary.txt`` is in order of id.
         """
-        files = {MODEL_FILE: self._model}
+        files = {MODEL_FILE: self.model}
         if self.known_words:
             files[KNOWN_WORDS_FILE] = json.dumps(self.known_words._asdict(), ensure_ascii=False).encode("utf-8")
         write_record(Path(folder), self.config, files)
@@ -188,8 +188,8 @@ class SubwordTokenizer(Tokenizer):
         The operation is named after the model: ``tf.saved_model.load`` shares a resource between all operations of a
         SavedModel that have the same name.
         """
-        digest = hashlib.sha256(self._model).hexdigest()[:16]
-        return tf_text.SentencepieceTokenizer(self._model, name=f"sentencepiece_{digest}")
+        digest = hashlib.sha256(self.model).hexdigest()[:16]
+        return tf_text.SentencepieceTokenizer(self.model, name=f"sentencepiece_{digest}")
 
     def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the surface of each token of concatenated sentences.

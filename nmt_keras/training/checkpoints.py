@@ -300,7 +300,7 @@ def _open(path: Path) -> tuple[Any, dict[str, Any]]:
     """Returns a reader of a checkpoint, and its record. Raises one of ``UNFIT`` if it cannot be used."""
     reader = tf.train.load_checkpoint(str(literal(path) / STATE))
     record: dict[str, Any] = json.loads(reader.get_tensor(f"record{VALUE}"))
-    require_format(path, record, FORMAT, "Or train a new run with this version.")
+    require_format(path, record, [FORMAT], "Or train a new run with this version.")
     return reader, record
 
 

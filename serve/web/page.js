@@ -1,11 +1,12 @@
 /** The page: requests a translation when typing pauses, and shows it or the problem. */
 
+import { config } from "./config.js";
 import { EXAMPLES } from "./examples.js";
 import { createHeatmap } from "./heatmap.js";
 import { createHypotheses, number } from "./hypotheses.js";
-import { describe, PASSING } from "./problems.js";
+import { describe, PASSING, ServiceError } from "./problems.js";
 import { createSentences } from "./sentences.js";
-import { Service, ServiceError } from "./service.js";
+import { Service } from "./service.js";
 import { alignWords, direction } from "./words.js";
 
 const PAUSE = 350; // milliseconds without a key before a request
@@ -16,7 +17,6 @@ const KEPT = "text"; // key of the text that is kept while another model is load
 const element = (id) => document.getElementById(id);
 const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
 
-const config = await readConfig();
 const name = new URLSearchParams(location.search).get("model")?.trim() || config.models[0]?.name;
 const settings = settingsOf(name);
 const sourceLanguage = settings?.source_language ?? ""; // "" if unknown
@@ -115,20 +115,6 @@ function tryStorage(use) {
 /** Returns the settings of a model in config.json. */
 function settingsOf(name) {
   return config.models.find((model) => model.name === name);
-}
-
-/** Reads config.json. If the file or a setting is missing or wrong, defaults are used. */
-async function readConfig() {
-  const defaults = { models: [], timeout_seconds: 20 };
-  try {
-    const response = await fetch("config.json", { signal: AbortSignal.timeout(1000 * defaults.timeout_seconds) });
-    const found = response.ok ? { ...defaults, ...(await response.json()) } : defaults;
-    if (Array.isArray(found.models) && found.timeout_seconds > 0) return found;
-    throw new TypeError("expected a list of models and a positive number of timeout_seconds");
-  } catch (error) {
-    console.error("config.json:", error.message);
-    return defaults;
-  }
 }
 
 /** Translates the text after `milliseconds`, unless it is called again earlier. */

@@ -1,10 +1,24 @@
 /** Messages of the page when there is no translation: the problem, and what to do. */
 
+/**
+ * The error of a request.
+ *
+ * Its `kind` is "offline", "unreachable", "busy" or "loading" (temporary), "timeout", "missing" (no such model),
+ * "unfit" (a model without alignments), "refused" (an invalid request), "failed", "unreadable" (not an answer of
+ * TensorFlow Serving) or "stopped" (a translator in the page that cannot run). Its `message` is the server's message, or "".
+ */
+export class ServiceError extends Error {
+  constructor(kind, message = "") {
+    super(message);
+    this.kind = kind;
+  }
+}
+
 /** Temporary problems, after which the page tries again automatically. */
 export const PASSING = new Set(["offline", "unreachable", "busy", "loading"]);
 
 /**
- * @param {import("./service.js").ServiceError} error
+ * @param {ServiceError} error
  * @param {string} model name of the model
  * @param {{models: object[]}} config
  * @returns {{title: string, advice: string}}
@@ -25,6 +39,7 @@ export function describe(error, model, { models }) {
     unfit: [`The model “${model}” has no alignments`, "Export a model with the signature “align”."],
     refused: ["The server refused the sentence", `Change the sentence.${reason}`],
     failed: ["The server failed", `Tell the server’s operator.${reason}`],
+    stopped: ["This browser cannot run the translator", `Open the file in a newer browser.${reason}`],
     unreadable: [
       "The server’s answer cannot be read",
       "It does not come from TensorFlow Serving. Reload the page. If that does not help, tell the server’s operator.",

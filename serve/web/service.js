@@ -5,19 +5,7 @@
  * the page shows, so that no other version answers. When this version is unloaded, the newest version replaces it.
  */
 
-/**
- * The error of a request.
- *
- * Its `kind` is "offline", "unreachable", "busy" or "loading" (temporary), "timeout", "missing" (no such model),
- * "unfit" (a model without alignments), "refused" (an invalid request), "failed" or "unreadable" (not an answer of
- * TensorFlow Serving). Its `message` is the server's message, or "".
- */
-export class ServiceError extends Error {
-  constructor(kind, message = "") {
-    super(message);
-    this.kind = kind;
-  }
-}
+import { ServiceError } from "./problems.js";
 
 /**
  * @typedef {object} Model

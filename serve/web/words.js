@@ -73,7 +73,7 @@ export function direction(code) {
 }
 
 /** Groups tokens by word. A piece that is only a space belongs to the next word, or to the sentence's end. */
-function group(tokens) {
+export function group(tokens) {
   const arePieces = tokens.some((token) => token.startsWith(SPACE));
   const words = [];
   tokens.forEach((token, position) => {

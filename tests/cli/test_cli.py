@@ -495,6 +495,27 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
 
+@pytest.mark.parametrize(
+    ("options", "told", "code"),
+    [
+        ("--to x.html", "--to: .* cannot have --source.kind word, --target.kind word", 1),
+        ("--to x.html --ensemble y", "--to: expected a folder with --ensemble, received 'x.html'", 2),
+        (
+            "--to x.HTML --options.half-precision --verify",
+            "--to: expected a folder with --verify, received 'x.HTML'",
+            2,
+        ),
+        ("--to x --float16", "--to: expected an HTML file with --float16, received 'x'", 2),
+    ],
+)
+def test_what_an_html_file_cannot_hold_is_told_before_it_is_written(
+    run_folder, tmp_path, fails, monkeypatch, options, told, code
+):
+    monkeypatch.chdir(tmp_path)
+    assert re.search(told, fails("export", run_folder, *options.split(), code=code))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 def test_an_exported_version_is_run_without_what_other_commands_import(run_folder, tmp_path, answers):
     (exported,) = answers("export", run_folder, "--to", tmp_path / "models")

@@ -18,11 +18,13 @@ from nmt_keras.config import (
     TokenizerConfig,
 )
 from nmt_keras.export import BEAM_SIZE, CONTRACT, export, load_exported, versions
+from nmt_keras.export.assets import SIDES, named_variables, read_weights
 from nmt_keras.export.fresh_process import Request, ask
 from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, checks, named
 from nmt_keras.export.warmup import LARGE
+from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.text import fit_tokenizer
+from nmt_keras.text import fit_tokenizer, load_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 from serve.models.servable import Servable
 from serve.models.warmup import load_warm
@@ -172,6 +174,25 @@ def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators
     assert served.search == beam.search
     with pytest.raises(ValueError, match=r"search: expected beam 3.*greedy.*received 'beam 4"):
         served.with_search(replace(beam.search, beam_size=4))
+
+
+# Assets
+
+
+def test_the_assets_hold_the_tokenizers_and_the_weights_by_name(folders, translators, kind):
+    translator, weights = translators[kind], read_weights(folders[kind])
+    for name, variable in named_variables(translator.model):
+        np.testing.assert_array_equal(weights.pop(name), variable.numpy(), err_msg=name)
+    assert weights == {}
+    for side, tokenizer in zip(SIDES, (translator.source_tokenizer, translator.target_tokenizer), strict=True):
+        ids = load_tokenizer(folders[kind] / "assets" / side).encode(raw(FEEDS["a text"][0])).ids
+        np.testing.assert_array_equal(ids, tokenizer.encode(raw(FEEDS["a text"][0])).ids)
+
+
+def test_the_weights_of_an_ensemble_have_names_of_their_own(model):
+    names = [name for name, _ in named_variables(Ensemble([model, model]))]
+    assert len(set(names)) == 2 * len(model.variables)
+    assert {"0/encoder/embedding/embeddings", "1/encoder/embedding/embeddings"} < set(names)
 
 
 # Graph

@@ -35,9 +35,9 @@ def children(folder):
 @pytest.mark.parametrize(
     ("manifest", "told"),
     [
-        ({}, "expected format 2, received None"),
-        ({"format": 1}, "expected format 2, received 1"),
-        ({"format": 2, "search": {"beam": 5}}, "search.beam: there is no such field. Did you mean beam_size?"),
+        ({}, "expected format 2 or 3, received None"),
+        ({"format": 1}, "expected format 2 or 3, received 1"),
+        ({"format": 3, "search": {"beam": 5}}, "search.beam: there is no such field. Did you mean beam_size?"),
         ({"format": 2, "search": {"temperature": 1.0}}, "search.temperature: there is no such field any more"),
     ],
 )
@@ -52,7 +52,7 @@ def test_an_export_of_another_format_is_refused(tmp_path, manifest, told):
 def test_the_manifest_contains_facts_options_and_library_versions(translator, folder):
     config = ExportConfig(half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=3))
     found = read_manifest(export(translator, folder, {"command": "«eña»"}, config))
-    assert (found["format"], found["command"]) == (2, "«eña»")
+    assert (found["format"], found["command"]) == (3, "«eña»")
     assert found["export"] == json.loads(json.dumps(asdict(config)))
     assert found["search"] == asdict(translator.search)
     assert found["libraries"]["tensorflow"] == tf.__version__

@@ -17,7 +17,7 @@ ROWS = [
     ["search"],
     ["translation"],
     ["evaluation", "export"],
-    ["training"],
+    ["training", "browser"],
     ["runs"],
     ["pipelines", "demo"],
     ["cli"],
@@ -113,7 +113,8 @@ def test_the_server_imports_only_input_and_output_of_the_library():
     assert ours == {name for name in ours if name.startswith("nmt_keras.io.")}
 
 
-def test_only_the_command_serve_imports_the_server_and_only_when_it_is_called():
+def test_only_the_commands_serve_and_export_import_the_server_and_only_when_they_are_called():
+    """``export`` reads the files of the page."""
     importing = {
         name for name, tree in OURS.items() if any(each.startswith("nmt_keras_serve") for each in imports(tree))
     }

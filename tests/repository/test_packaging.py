@@ -70,7 +70,10 @@ def wheel(built):
 @pytest.mark.long
 def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wheel):
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    paths = [*(ROOT / "nmt_keras").rglob("*.py"), *(ROOT / "serve").rglob("*.py"), *(ROOT / "serve/web").iterdir()]
+    browser = ROOT / "nmt_keras" / "browser"
+    scripts = (path for path in browser.rglob("*.*") if path.suffix in (".js", ".css", ".html"))
+    page = (ROOT / "serve/web").iterdir()
+    paths = [*(ROOT / "nmt_keras").rglob("*.py"), *scripts, *(ROOT / "serve").rglob("*.py"), *page]
     files = {re.sub("^serve/", "nmt_keras_serve/", path.relative_to(ROOT).as_posix()) for path in paths}
     data = {"corpus/sample.tsv.bz2", "io/sentences.toml", "py.typed", "text/sentencepiece_rules.bin"}
     assert held == files | {f"nmt_keras/{name}" for name in data} | {"nmt_keras_serve/py.typed"}

@@ -1,0 +1,36 @@
+/** Splits a text into sentences, and joins their translations. */
+
+import { cutBytes } from "./rules.js";
+
+const BORDER = "\x03";
+
+/**
+ * Translates each sentence of a text. Line breaks and other white space between sentences are kept. A space separates two
+ * translations whose sentences no space separates, except after a mark such as 。.
+ *
+ * @param {Rules} rules
+ * @param {string} text
+ * @param {(sentence: string) => {text: string, truncated: boolean}} translate
+ * @returns {{text: string, truncated: boolean, sentences: number} | null} null for one sentence or none
+ */
+export function translateSentences(rules, text, translate) {
+  const { bytes, sentences: most } = rules.limits;
+  const whole = cutBytes(text, bytes);
+  const parts = rules.apply("sentences", whole.text).split(BORDER); // a sentence, the gap after it, a sentence, ...
+  const sentences = parts.filter((part, n) => n % 2 === 0 && part !== "").length;
+  if (sentences < 2) return null;
+  let [written, last, translated, truncated] = ["", "", 0, whole.cut || sentences > most];
+  for (const [n, part] of parts.entries()) {
+    if (translated === most && sentences > most) break;
+    if (n % 2) last = part || (rules.wide.includes(last.at(-1) ?? " ") ? "" : " ");
+    else if (part === "") last = "";
+    else {
+      const found = translate(part);
+      last = found.text;
+      truncated ||= found.truncated;
+      translated += 1;
+    }
+    written += last;
+  }
+  return { text: written, truncated, sentences: Math.min(sentences, most) };
+}

@@ -1,0 +1,195 @@
+"""The translator in an HTML file, opened from disk in Chromium: equal to Python's, offline, and honest about limits."""
+
+import functools
+import importlib.resources
+import json
+import re
+from dataclasses import asdict, replace
+
+import nmt_keras_serve
+import pytest
+from playwright.sync_api import expect, sync_playwright
+from servers import CHROMIUM
+from tiny import TINY_MODEL, TINY_RECIPE, randomise
+
+from nmt_keras import cli
+from nmt_keras.browser import Parts, write_html, writing
+from nmt_keras.browser.bundling import bundle
+from nmt_keras.browser.support import unsupported
+from nmt_keras.config import SearchConfig, TokenizerConfig
+from nmt_keras.export import export, load_exported, read_manifest
+from nmt_keras.manifest import MANIFEST
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.recipes import RECIPES
+from nmt_keras.text import fit_tokenizer
+from nmt_keras.translation.model_translator import ModelTranslator
+
+WEB = importlib.resources.files(nmt_keras_serve) / "web"
+COMPUTED = ("conditional-gru", "small-corpus", "rnnsearch-small", "sample")
+"""Recipes whose models the documentation promises. The tokenizers of ``sample`` are word tokenizers."""
+BEAM = SearchConfig(beam_size=3, length_normalisation="gnmt", max_tokens=17)
+FACTS = {
+    "languages": {"source": "es", "target": "en"},
+    "export": {"data_licence": "Tatoeba <CC BY>", "limitations": ["Dates are garbled."]},
+    "scores": {"test": {"bleu": 59.0}},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers(pairs):
+    config = TokenizerConfig("subword", 400, max_tokens=31)
+    return [fit_tokenizer(config, side, placeholders=True) for side in zip(*pairs, strict=True)]
+
+
+def tiny(name):
+    """Returns the model of a recipe with few units."""
+    model = RECIPES[name].model
+    width = TINY_MODEL.embedding_size
+    decoder = replace(model.decoder, units=11, output_units=width if model.decoder.tie_embeddings else 17)
+    attention = replace(model.attention, units=13)
+    return replace(
+        model, embedding_size=width, encoder=replace(model.encoder, units=7), attention=attention, decoder=decoder
+    )
+
+
+@pytest.fixture(scope="module")
+def translators(tokenizers):
+    """Translators of the recipes with random weights, and the configurations of their models."""
+    found = {}
+    for seed, name in enumerate(COMPUTED):
+        model = build_model(tiny(name), *(each.vocabulary_size for each in tokenizers))
+        randomise(model, seed)
+        found[name] = ModelTranslator(*tokenizers, model, search=BEAM), tiny(name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium):
+    """A function that opens a file. Errors and requests, also those that the page's policy stops, fail the test."""
+    faults, requests = [], []
+    page = chromium.new_page(viewport={"width": 360, "height": 800})
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+
+    def open_file(path):
+        page.goto(path.as_uri())
+        expect(page.locator("#check")).not_to_be_empty(timeout=30_000)
+        return page
+
+    yield open_file
+    page.close()
+    assert [url.partition(":")[0] for url in requests] == ["file", "blob"]
+    assert faults == []
+
+
+@pytest.fixture(scope="module")
+def written(translators, tmp_path_factory):
+    """A function that returns the file of a recipe."""
+    folder = tmp_path_factory.mktemp("files")
+
+    @functools.cache
+    def write(name, float16=False):
+        translator, model = translators[name]
+        path = folder / f"{name}-{float16}.html"
+        write_html(path, "tiny", Parts.of(translator, model), FACTS, translator.search, WEB, float16=float16)
+        return path
+
+    return write
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("name", "float16"), [*((name, False) for name in COMPUTED), ("conditional-gru", True)])
+def test_the_page_of_a_recipe_translates_as_python_does_and_fetches_nothing(written, opened, name, float16):
+    page = opened(written(name, float16))
+    expect(page.locator("#check")).to_contain_text("8 of 8")
+    page.locator("#sentence").fill("Mi casa es roja.")
+    expect(page.locator("#target .word").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.browser
+def test_the_page_shows_licence_limits_and_languages(written, opened):
+    page = opened(written("sample"))
+    expect(page).to_have_title("Translate Spanish to English")
+    page.get_by_text("About this translator").click()
+    for text in ("Tatoeba <CC BY>", "Dates are garbled.", "59.0", "Apache License"):
+        expect(page.locator("#about")).to_contain_text(text)
+
+
+@pytest.mark.browser
+def test_a_browser_that_computes_something_else_is_reported(translators, chromium, tmp_path, monkeypatch):
+    checks = list(writing._checks(translators["sample"][0]))
+    monkeypatch.setattr(writing, "_checks", lambda _: [{**each, "score": each["score"] + 0.01} for each in checks])
+    write_html(tmp_path / "x.html", "tiny", Parts.of(*translators["sample"]), FACTS, BEAM, WEB)
+    page = chromium.new_page()
+    page.goto((tmp_path / "x.html").as_uri())
+    expect(page.get_by_role("alert").first).to_contain_text("8 of 8 example translations differ")
+
+
+@pytest.mark.browser
+def test_a_damaged_file_is_reported(written, chromium, tmp_path):
+    path = tmp_path / "x.html"
+    path.write_text(written("sample").read_text("utf-8").replace('class="weights">H4s', 'class="weights">AAA'))
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    expect(page.locator("#problem")).to_contain_text("cannot run the translator")
+
+
+@pytest.mark.long
+def test_an_exported_version_gives_the_file_of_its_translator_and_an_older_one_a_line(translators, tmp_path, capsys):
+    translator, model = translators["sample"]
+    recipe = replace(RECIPES["sample"], model=model, search=BEAM)
+    version = export(translator, tmp_path / "tiny", {**FACTS, "recipe": asdict(recipe)})
+    manifest, page = read_manifest(version), tmp_path / "page.html"
+    cli.main(["export", str(version.parent), "--to", str(page)])
+    assert capsys.readouterr().out == f"{page}\n"
+    write_html(tmp_path / "other.html", "tiny", Parts.of(translator, model), manifest | {"version": "1"}, BEAM, WEB)
+    assert page.read_bytes() == (tmp_path / "other.html").read_bytes()
+    page.unlink()
+    (version / MANIFEST).write_text(json.dumps(manifest | {"format": 2}))
+    with pytest.raises(SystemExit):
+        cli.main(["export", str(version), "--to", str(page)])
+    told = capsys.readouterr().err
+    assert re.fullmatch(r"nmt: .*manifest\.json: expected format 3, .* received 2\. .* nmt export RUN\.\n", told)
+    assert not page.exists()
+    load_exported(version)
+
+
+def test_the_recipes_that_a_page_computes_are_those_of_the_documentation():
+    missing = {name: unsupported(r.model, r.search, r.source, r.target) for name, r in RECIPES.items()}
+    assert [missing[name] for name in COMPUTED] == [[], [], [], ["--source.kind word", "--target.kind word"]]
+    assert "--model.encoder.kind self-attention" in missing["self-attention"]
+
+
+def test_each_part_that_a_page_lacks_is_named_before_the_file_is_written(translator, tmp_path):
+    model = replace(TINY_MODEL, decoder=replace(TINY_MODEL.decoder, cell="lstm"))
+    search = replace(TINY_RECIPE.search, repetition_penalty=1.2, precision="bfloat16")
+    parts = Parts(model, translator.source_tokenizer, translator.target_tokenizer, {})
+    options = ("model.decoder.cell lstm", "search.repetition-penalty 1.2", "search.precision bfloat16")
+    expected = ", ".join(f"--{option}" for option in (*options, "source.kind word", "target.kind word"))
+    with pytest.raises(ValueError, match=f"--to: .* cannot have {expected}"):
+        write_html(tmp_path / "x.html", "tiny", parts, {}, search, WEB)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_weight_too_large_for_float16_is_named(translators, tmp_path):
+    translator, model = translators["sample"]
+    parts = Parts.of(translator, model)
+    parts.weights["encoder/embedding/embeddings"][0, 0] = 7e4
+    with pytest.raises(ValueError, match=r"--float16: .*encoder/embedding/embeddings"):
+        write_html(tmp_path / "x.html", "tiny", parts, {}, translator.search, WEB, float16=True)
+
+
+@pytest.mark.parametrize("statement", ["export default 3;", "export { a };", 'import a from "./a.js";', "await a();"])
+def test_a_module_against_the_convention_is_named(statement):
+    with pytest.raises(ValueError, match=r"main\.js: expected imports"):
+        bundle({"main.js": statement, "a.js": ""}.__getitem__, "main.js", {})
