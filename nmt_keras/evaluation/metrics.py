@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.alignments import GoldLinks, Link
@@ -57,6 +57,14 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Arguments and errors are those of ``bleu``, without ``language``.
     """
     return _score(CHRF(), *_corresponding(hypotheses, references))
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Returns the corpus translation edit rate (Snover et al. 2006): edits in percent of the reference words, cased.
+
+    Lower is better, and it can exceed 100. Arguments and errors are those of ``bleu``, without ``language``.
+    """
+    return _score(TER(case_sensitive=True), *_corresponding(hypotheses, references))
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
