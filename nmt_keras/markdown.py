@@ -15,9 +15,19 @@ def escaped(text: str) -> str:
 
 
 def latex_tables(markdown: str) -> str:
-    """Returns the tables of a Markdown text as LaTeX. The first column is left-aligned, all others right-aligned."""
-    tables = re.findall(r"(?:^\|.*\n?)+", markdown, re.MULTILINE)
-    return "\n".join(map(_latex_table, tables))
+    """Returns the tables and notes of a Markdown text as LaTeX, with its headings as comments and without its images.
+
+    The first column of a table is left-aligned, all others right-aligned.
+    """
+    parts = (part for part in re.split(r"\n{2,}", markdown.strip("\n")) if not part.startswith("!["))
+    return "\n".join(
+        _latex_table(part)
+        if part.startswith("|")
+        else "% " + part.lstrip("# ") + "\n"
+        if part.startswith("#")
+        else _latex(part) + "\n"
+        for part in parts
+    )
 
 
 def _latex_table(table: str) -> str:

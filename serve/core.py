@@ -38,6 +38,11 @@ class Core:
         self.turns = anyio.CapacityLimiter(limits.concurrency)
         self.turns_of_large = anyio.CapacityLimiter(max(1, limits.concurrency - 1))
         self._admitted = {"small": 0, "large": 0}
+        self.metrics.watch(
+            lambda: self.turns.borrowed_tokens,
+            lambda: max(0, sum(self._admitted.values()) - self.turns.borrowed_tokens),
+            repository.available,
+        )
 
     @contextlib.asynccontextmanager
     async def admit(self, seconds: float, model_name: str) -> AsyncIterator[Ticket]:

@@ -1,8 +1,20 @@
-"""Prometheus metrics with TensorFlow Serving's names and units."""
+"""Prometheus metrics: TensorFlow Serving's, with its names and units, and those of the process and the queue."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from .models.status import Code
 
@@ -42,6 +54,25 @@ class Metrics:
             registry=self._registry,
         )
 
+        ProcessCollector(registry=self._registry)  # memory, processor time, open files
+
+    def watch(
+        self, running: Callable[[], int], waiting: Callable[[], int], loaded: Callable[[], Iterable[tuple[str, int]]]
+    ) -> None:
+        """Adds metrics of the present state.
+
+        Args:
+            running: Returns the number of requests that are computed.
+            waiting: Returns the number of requests in the queue.
+            loaded: Returns names and versions of the models that answer.
+        """
+        for name, text, value in (
+            ("nmt_serve_requests_running", "Requests that are computed.", running),
+            ("nmt_serve_requests_waiting", "Requests in the queue.", waiting),
+        ):
+            Gauge(name, text, registry=self._registry).set_function(value)
+        self._registry.register(_LoadedVersions(loaded))
+
     def record_request(self, model_name: str, code: Code, seconds: float) -> None:
         """Counts a request. Its time is recorded only if it succeeded, as in TensorFlow Serving."""
         self._requests.labels(model_name, code.name).inc()
@@ -56,3 +87,16 @@ class Metrics:
         """Returns all metrics in Prometheus's text format."""
         page = generate_latest(self._registry)  # appends _total to a counter's name; TensorFlow Serving does not
         return page.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count")
+
+
+class _LoadedVersions(Collector):
+    def __init__(self, loaded: Callable[[], Iterable[tuple[str, int]]]) -> None:
+        self._loaded = loaded
+
+    def collect(self) -> Iterator[Metric]:
+        metric = GaugeMetricFamily(
+            "nmt_serve_version_loaded", "1 for each version that answers.", labels=["model_name", "version"]
+        )
+        for name, version in self._loaded():
+            metric.add_metric([name, str(version)], 1)
+        yield metric

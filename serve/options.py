@@ -39,8 +39,10 @@ class Options:
     enable_monitoring: bool = False
     """Serve Prometheus metrics at /monitoring/prometheus/metrics."""
     access_log: bool = False
-    """Log a line for each request: client, method, path and status. The access log is also off above --log-level
-    info."""
+    """Log a line for each request: client, method, path, status, milliseconds and id. Answers have the id as
+    X-Request-Id. The access log is also off above --log-level info."""
+    log_format: Literal["text", "json"] = "text"
+    """Format of the log. A line of JSON for a request also has the header X-Forwarded-For."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe messages to log, on standard error."""
     shutdown_seconds: int = 30

@@ -33,6 +33,7 @@ from nmt_keras.io.lines import message_stream
 from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
 from nmt_keras.io.usage import read_options
 
+from .access_log import AccessLog, JsonFormatter
 from .core import Core
 from .limits import Limits
 from .models.model_config import ServedModel, models_in, read_model_configs, version_folders
@@ -159,7 +160,8 @@ def serve(options: Options) -> None:
         signal.signal(number, _leave)
     handler = logging.StreamHandler(message_stream(os.dup(2)))  # is never hidden
     handler.addFilter(RepeatFilter())
-    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    text = LogFormatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonFormatter() if options.log_format == "json" else text)
     logging.basicConfig(level=options.log_level.upper(), handlers=[handler])
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # otherwise each malformed request writes a line
     with native_messages_hidden():
@@ -175,7 +177,8 @@ def serve(options: Options) -> None:
             web=WEB if WEB.is_dir() else None,
             hosts=_hosts(listener, options),
         )
-        config = http_config(app, options.limits, options.shutdown_seconds, options.access_log)
+        app = AccessLog(app) if options.access_log else app
+        config = http_config(app, options.limits, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
             Server(config, core, _url(listener)).run(sockets=[listener])
     except SystemExit as stop:
@@ -184,7 +187,7 @@ def serve(options: Options) -> None:
         raise
 
 
-def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int, access_log: bool = False) -> uvicorn.Config:
+def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.Config:
     """Returns the HTTP settings of uvicorn for ``app``."""
     return uvicorn.Config(
         app,
@@ -193,7 +196,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int, access_log:
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=access_log,
+        access_log=False,
         proxy_headers=False,
         backlog=ACCEPTED,
         server_header=False,

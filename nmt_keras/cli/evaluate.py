@@ -127,7 +127,7 @@ class Evaluate(Command):
             from matplotlib import style
 
             with style.context("default"):  # a user's matplotlibrc may need LaTeX
-                written = comparison.write_report(found, next(iter(reports.values())), self.to)
+                written = comparison.write_report(found, reports, self.to)
             console.say(f"report written to {written}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:

@@ -183,7 +183,7 @@ class Export(SearchCommand):
             translator = run.translator()
             assert isinstance(translator, ModelTranslator)
             parts = Parts.of(translator, run.recipe.model)
-            facts = run.facts(translator, read_origin(self.path).languages)
+            facts = run.facts(translator, read_origin(self.path).language_tags)
             facts |= {"version": translator.checkpoints[0].name}
         given = {field: value for field, value in asdict(self.options).items() if value}
         facts |= {"export": {**facts.get("export", {}), **given}}

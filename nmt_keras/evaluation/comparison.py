@@ -1,6 +1,7 @@
 """Comparison of systems on the same sentences, as a record, JSON, Markdown and pictures."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,9 +18,11 @@ from nmt_keras.evaluation.metrics import (
     length_unit,
     sentence_chrf,
     sentence_length,
+    ter,
 )
 from nmt_keras.evaluation.report import Report
 from nmt_keras.io.files import locked, make_folder, write_whole
+from nmt_keras.io.lines import one_line
 from nmt_keras.markdown import escaped, table
 from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure, score_intervals
 from nmt_keras.translation.word_alignment import align_words
@@ -49,6 +52,7 @@ class SystemScores:
     search: str  # description of the search
     bleu: Estimate
     chrf: Estimate
+    ter: float  # percent of the reference words, lower is better
     exact: float  # percentage of sentences that equal their reference
     unknown: float  # percentage of target tokens that are UNK
     sentences_per_s: float
@@ -88,6 +92,7 @@ class Comparison:
     worst: list[Sentence]  # in ascending order of the mean chrF over the systems
     bleu_signature: str
     chrf_signature: str
+    ter_signature: str
 
 
 def compare(
@@ -129,12 +134,14 @@ def compare(
         return compare_runs(runs, chosen, target_language, baselines=baselines, tokenizer=tokenizer)
 
     found = scored(range(len(pairs)))
+    edits = {name: ter(text, references) for name, text in texts.items()}
     systems = [
         SystemScores(
             name=name,
             search=searches[name],
             bleu=found.bleu[name],
             chrf=found.chrf[name],
+            ter=edits[name].value,
             exact=report.exact,
             unknown=report.unknown,
             sentences_per_s=report.sentences / report.seconds,
@@ -167,6 +174,7 @@ def compare(
         worst=sorted(sentences, key=lambda sentence: sum(sentence.chrf.values()))[:worst],
         bleu_signature=found.bleu_signature,
         chrf_signature=found.chrf_signature,
+        ter_signature=next(iter(edits.values())).signature,
     )
 
 
@@ -178,7 +186,7 @@ def to_json(comparison: Comparison) -> str:
 def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     """Returns the comparison as Markdown with the images ``pictures``, given by file name."""
     names = [escaped(system.name) for system in comparison.systems]
-    heads = ["system", "search", "BLEU", "chrF", "exact %", "UNK %", "sentences/s", "tokens/s"]
+    heads = ["system", "search", "BLEU", "chrF", "TER", "exact %", "UNK %", "sentences/s", "tokens/s"]
     rows = [_system_row(system) for system in comparison.systems]
     if any(system.alignment for system in comparison.systems):
         heads += ["AER", "precision", "recall"]
@@ -187,7 +195,8 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     parts = [
         f"# {escaped(comparison.title)}: {comparison.sentences:,} sentences",
         table(heads, rows),
-        f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`.",
+        f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`, TER (lower is "
+        f"better): `{comparison.ter_signature}`.",
     ]
     if EFFECTIVE in comparison.bleu_signature or any(NO_4_GRAM in each.label for each in comparison.by_length):
         parts.append(f"{NO_4_GRAM}: BLEU counts only the n-grams that occur (effective order, {EFFECTIVE}).")
@@ -224,6 +233,7 @@ def _system_row(system: SystemScores) -> list[str]:
         escaped(system.search),
         _estimate(system.bleu),
         _estimate(system.chrf),
+        f"{system.ter:.1f}",
         f"{system.exact:.1f}",
         f"{system.unknown:.2f}",
         f"{system.sentences_per_s:,.0f}",
@@ -272,12 +282,14 @@ def worst_alignments(comparison: Comparison, report: Report) -> Figure | None:
     return alignment_grid(panels[:HEATMAPS]) if panels else None
 
 
-def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
-    """Writes ``report.md`` and its pictures, as SVG and PDF, into ``folder``.
+def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: Path) -> Path:
+    """Writes ``report.md``, its pictures as SVG, PDF and PNG, and the translations of each system into ``folder``.
+
+    Line n of translations-SYSTEM.txt translates sentence n.
 
     Args:
         comparison: The comparison.
-        report: Report of the system whose alignments are drawn.
+        reports: Reports of the systems, by name. The alignments of the first are drawn.
         folder: Output folder, created if missing. An earlier report is replaced.
 
     Returns:
@@ -285,12 +297,17 @@ def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
     """
     make_folder(folder)
     figures = {"scores.svg": score_picture(comparison), "bleu-by-length.svg": length_picture(comparison)}
-    if (heatmaps := worst_alignments(comparison, report)) is not None:
+    if (heatmaps := worst_alignments(comparison, next(iter(reports.values())))) is not None:
         figures["worst-alignments.svg"] = heatmaps
     written = folder / "report.md"
     with locked(written):  # another process may write its report, and the files belong together
         for name, figure in figures.items():
             save_figure(figure, folder / name)
-            save_figure(figure, (folder / name).with_suffix(".pdf"))
+            for suffix in (".pdf", ".png"):
+                save_figure(figure, (folder / name).with_suffix(suffix))
+        for name, report in reports.items():
+            lines = (one_line(translation.text) + "\n" for translation in report.translations)
+            safe = re.sub(r"[^\w.+-]+", "_", name)
+            write_whole(folder / f"translations-{safe}.txt", "".join(lines))
         write_whole(written, to_markdown(comparison, list(figures)))
     return written

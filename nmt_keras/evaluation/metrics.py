@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.alignments import GoldLinks, Link
@@ -57,6 +57,14 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Arguments and errors are those of ``bleu``, without ``language``.
     """
     return _score(CHRF(), *_corresponding(hypotheses, references))
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Returns the corpus translation edit rate (Snover et al. 2006): edits in percent of the reference words, cased.
+
+    Lower is better, and it can exceed 100. Arguments and errors are those of ``bleu``, without ``language``.
+    """
+    return _score(TER(case_sensitive=True), *_corresponding(hypotheses, references))
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
@@ -175,7 +183,7 @@ _SEED = 12345  # sacreBLEU's
 
 
 def _over_seeds(
-    metric: BLEU | CHRF,
+    metric: BLEU | CHRF | TER,
     systems: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
     draws: np.ndarray,
@@ -234,7 +242,7 @@ def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str 
     return found
 
 
-def _of_statistics(metric: BLEU | CHRF, statistics: np.ndarray) -> float:
+def _of_statistics(metric: BLEU | CHRF | TER, statistics: np.ndarray) -> float:
     return min(100.0, float(metric._compute_score_from_stats(statistics.astype(int).tolist()).score))
 
 
@@ -333,7 +341,7 @@ def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence
     return metric
 
 
-def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def _score(metric: BLEU | CHRF | TER, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     value = min(100.0, metric.corpus_score(hypotheses, [references]).score)  # sacreBLEU rounds up to 100.00000000000004
     return Score(value, str(metric.get_signature()))  # after scoring, because it contains the number of references
 

@@ -133,8 +133,8 @@ def _limits(translator: ModelTranslator, limitations: Sequence[str]) -> str:
     known = "".join(f"\n- {escaped(each)}" for each in limitations)
     return f"""## Limits
 
-- The model translates single sentences and has no access to previous ones. The signature `text` splits texts into \
-sentences. For all other signatures, pass one sentence per string.
+- The model translates single sentences and has no access to previous ones. The signatures `text` and `sentences` \
+split texts into sentences. For all other signatures, pass one sentence per string.
 - A source sentence has at most {source.max_tokens} tokens, END included. If it has more, `truncated` is true and the \
 rest is not translated. A translation has at most {translator.search.max_tokens} tokens. A target for the signature \
 `score` has at most {target.max_tokens} tokens.
@@ -145,8 +145,8 @@ only a weak sign of this. Check names, numbers and negations.{known}"""
 
 def _signatures() -> str:
     parts = [
-        "## Signatures\n\nAxes: B sentences, K hypotheses (best first), T target tokens, S source tokens. "
-        "Every input is a string [B]."
+        "## Signatures\n\nAxes: B sentences or texts, N sentences of a text, K hypotheses (best first), T target "
+        "tokens, S source tokens. Every input is a string [B]."
     ]
     for name, signature in CONTRACT.items():
         rows = [

@@ -4,8 +4,9 @@ A sentence without letters, apart from copied words such as numbers, addresses a
 log_prob are 0, its tokens are aligned one to one, and it has one hypothesis. Its translation is the whole normalised
 sentence, even if its tokens are truncated.
 
-``text`` divides its strings into sentences. All other signatures read each string as one sentence, in which a line
-break is a space. The model can omit a part of several sentences that it reads as one, and ``truncated`` cannot tell.
+``text`` and ``sentences`` divide their strings into sentences. All other signatures read each string as one sentence,
+in which a line break is a space. The model can omit a part of several sentences that it reads as one, and
+``truncated`` cannot tell.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ class Output(NamedTuple):
     """One output of a signature."""
 
     dtype: str
-    axes: str  # B sentence, K hypothesis, T target token, S source token
+    axes: str  # B sentence or text, N sentence of a text, K hypothesis, T target token, S source token
     meaning: str
 
 
@@ -78,9 +79,25 @@ _TEXT = {
     "sentences": Output("int32", "B", "number of translated sentences"),
 }
 
+_SPAN = "of each sentence, in Unicode code points from 0"
+_SENTENCES = {
+    **_TEXT,
+    "source_begins": Output("int32", "BN", f"begin {_SPAN}, in the text; the rest is padding, see sentences"),
+    "source_ends": Output("int32", "BN", f"end {_SPAN}, in the text"),
+    "target_begins": Output("int32", "BN", f"begin {_SPAN}, in the translation"),
+    "target_ends": Output("int32", "BN", f"end {_SPAN}, in the translation"),
+    "scores": Output("float32", "BN", "ranking score of each sentence"),
+    "source_tokens": _SOURCE["source_tokens"]._replace(axes="BNS"),
+    "source_lengths": _SOURCE["source_lengths"]._replace(axes="BN"),
+    "target_tokens": _BEST["target_tokens"]._replace(axes="BNT"),
+    "target_lengths": _BEST["target_lengths"]._replace(axes="BN"),
+    "alignment": Output("float32", "BNTS", _ROWS),
+}
+
 CONTRACT: Mapping[str, Signature] = {
     "serving_default": Signature(("text",), _BRIEF, "the best translation, by the exported search"),
     "text": Signature(("text",), _TEXT, "the translation of a text, sentence by sentence, by the exported search"),
+    "sentences": Signature(("text",), _SENTENCES, "as text, with the place, tokens and alignment of each sentence"),
     "greedy": Signature(("text",), _BRIEF, "the greedy translation"),
     "align": Signature(("text",), _BEST, "the greedy translation with tokens and alignment"),
     "beam": Signature(("text",), _N_BEST, "the n-best list of a beam search"),
@@ -88,5 +105,5 @@ CONTRACT: Mapping[str, Signature] = {
 }
 """The signatures of every export."""
 
-LENGTHS: Mapping[str, str] = {"source_lengths": "S", "target_lengths": "T", "lengths": "T"}
+LENGTHS: Mapping[str, str] = {"source_lengths": "S", "target_lengths": "T", "lengths": "T", "sentences": "N"}
 """Outputs that hold lengths, each with the axis that it measures. The axis is as wide as the largest length."""

@@ -7,6 +7,7 @@ import tensorflow as tf
 from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import LENGTHS, Output
 from nmt_keras.translation.translator import UNEQUAL
+from nmt_keras.translation.whole_texts import stacked
 
 Answer = Callable[..., dict[str, tf.Tensor]]
 
@@ -58,7 +59,7 @@ def merge_requests(
         def add_part(begin: tf.Tensor, found: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             end = begin + config.max_batch_size
             part = merged([text[begin:end] for text in texts])
-            return end, {name: _stacked(found[name], part[name]) for name in found}
+            return end, {name: stacked(found[name], part[name]) for name in found}
 
         _, found = tf.while_loop(
             lambda begin, _: begin < tf.size(texts[0]),
@@ -82,18 +83,6 @@ def merge_requests(
         return tf.cond(is_empty, lambda: batched(*texts), lambda: in_parts(texts))
 
     return answer_merged
-
-
-def _stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
-    """Concatenates the rows of two tensors and pads the narrower one with 0 or ""."""
-    widths = tf.maximum(tf.shape(upper), tf.shape(lower))[1:]
-
-    def padded(part: tf.Tensor) -> tf.Tensor:
-        missing = tf.concat([[0], widths - tf.shape(part)[1:]], 0)
-        padding = "" if part.dtype == tf.string else tf.zeros([], part.dtype)
-        return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
-
-    return tf.concat([padded(upper), padded(lower)], 0)
 
 
 def cut_to_width(found: Mapping[str, tf.Tensor], outputs: Mapping[str, Output]) -> dict[str, tf.Tensor]:

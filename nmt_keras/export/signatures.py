@@ -36,6 +36,7 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
     functions: dict[str, Callable[..., Any]] = {  # lambdas, because a bound tf.function does not keep its object alive
         "serving_default": lambda text: translator.decode(text),
         "text": lambda text: translator.decode_texts(text),
+        "sentences": lambda text: translator.decode_sentences(text),
         "greedy": lambda text: greedy.decode(text),
         "align": lambda text: greedy.decode(text),
         "beam": lambda text: beam.decode_nbest(text),

@@ -32,6 +32,10 @@ FEEDS: Mapping[str, list[Any]] = {
 
 REFUSED = ("a scalar", "a matrix", "integers")
 
+ADDED = "sentences"
+"""Signature that exports of earlier versions lack."""
+
+
 REQUESTS: Mapping[tuple[str, str], Request] = {
     (signature, name): Request(signature, feeds, "int64" if name == "integers" else "string")
     for signature in CONTRACT
@@ -111,8 +115,9 @@ Replies = Mapping[tuple[str, str], list[dict[str, Any]]]
 
 
 def named(answers: Answers) -> Replies:
-    """Returns the replies to ``REQUESTS``."""
-    return dict(zip(REQUESTS, answers.replies, strict=True))
+    """Returns the replies to ``REQUESTS``, without those for a signature that the export lacks."""
+    replies = zip(REQUESTS, answers.replies, strict=True)
+    return {key: reply for key, reply in replies if not (key[0] == ADDED and _is_older(answers.facts["signatures"]))}
 
 
 def checks(answers: Answers) -> list[Check]:
@@ -153,6 +158,8 @@ def checks(answers: Answers) -> list[Check]:
 def _type_faults(found: Mapping[str, str]) -> list[str]:
     wanted: dict[str, str] = {}
     for name, signature in CONTRACT.items():
+        if name == ADDED and _is_older(found):
+            continue
         wanted |= {f"{name}, input {end}": "string[?]" for end in signature.inputs}
         for end, output in signature.outputs.items():
             wanted[f"{name}, output {end}"] = f"{output.dtype}[{','.join('?' for _ in output.axes)}]"
@@ -161,3 +168,7 @@ def _type_faults(found: Mapping[str, str]) -> list[str]:
         for end in sorted(wanted.keys() | found.keys())
         if wanted.get(end) != found.get(end)
     ]
+
+
+def _is_older(found: Mapping[str, str]) -> bool:
+    return not any(end.startswith(f"{ADDED}, ") for end in found)

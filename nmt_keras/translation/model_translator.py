@@ -32,6 +32,7 @@ from nmt_keras.translation.records import (
     AlignedPair,
     Checkpoint,
     Decoded,
+    DecodedSentences,
     DecodedText,
     NBest,
     Scored,
@@ -50,7 +51,7 @@ from nmt_keras.translation.translator import (
     translations,
 )
 from nmt_keras.translation.unknown_words import UnknownWords
-from nmt_keras.translation.whole_texts import decode_texts
+from nmt_keras.translation.whole_texts import decode_sentences, decode_texts
 
 
 class _Encoded(NamedTuple):
@@ -175,6 +176,11 @@ class ModelTranslator(Translator):
             text: [B] string. Texts of at most ``MAX_SENTENCES`` sentences.
         """
         return decode_texts(self.decode, text)
+
+    @tf.function(input_signature=[TEXT], autograph=False)
+    def decode_sentences(self, text: tf.Tensor) -> DecodedSentences:
+        """Returns the translation of each text with its sentences; see ``decode_texts``."""
+        return decode_sentences(self.decode, text)
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:

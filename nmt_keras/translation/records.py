@@ -60,6 +60,27 @@ class DecodedText(NamedTuple):
     sentences: tf.Tensor  # [B] int32, number of translated sentences
 
 
+class DecodedSentences(NamedTuple):
+    """A batch of translated texts with their sentences: the outputs of an export's ``sentences`` signature, by name.
+
+    Spans count Unicode code points, from 0, in the text and in its translation.
+    """
+
+    translation: tf.Tensor  # [B] string
+    truncated: tf.Tensor  # [B] bool, as in DecodedText
+    sentences: tf.Tensor  # [B] int32, number of translated sentences
+    source_begins: tf.Tensor  # [B, N] int32
+    source_ends: tf.Tensor  # [B, N] int32
+    target_begins: tf.Tensor  # [B, N] int32
+    target_ends: tf.Tensor  # [B, N] int32
+    scores: tf.Tensor  # [B, N] float32
+    source_tokens: tf.Tensor  # [B, N, S] string
+    source_lengths: tf.Tensor  # [B, N] int32, END included
+    target_tokens: tf.Tensor  # [B, N, T] string
+    target_lengths: tf.Tensor  # [B, N] int32, END included
+    alignment: tf.Tensor  # [B, N, T, S] float32
+
+
 class NBest(NamedTuple):
     """A batch of n-best lists as tensors, best first. If fewer than K translations exist, the last have length 0."""
 

@@ -1,12 +1,13 @@
 """Translates texts of several sentences inside the graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.io.sentences import BORDER, MAX_SENTENCES, RULES, WIDE
 from nmt_keras.text.normalisation import cut_bytes
-from nmt_keras.translation.records import MAX_BYTES, Decoded, DecodedText
+from nmt_keras.translation.records import MAX_BYTES, Decoded, DecodedSentences, DecodedText
 
 SENTENCES_AT_ONCE = 64
 """Number of sentences that are translated together. It bounds the memory of a request, however many texts it has."""
@@ -21,11 +22,43 @@ def decode_texts(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> Dec
         decode: Returns the best translation of sentences, [B] string.
         text: [B] string. Texts.
     """
+    return _translated(decode, text, ("translation", "truncated")).text
+
+
+def decode_sentences(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> DecodedSentences:
+    """Translates texts as ``decode_texts`` does, and returns their sentences, too. For the arguments, see there."""
+    found = _translated(decode, text, Decoded._fields)
+
+    def by_text(values: tf.Tensor) -> tf.Tensor:
+        """Returns the values of all sentences, [M, ...], as [B, N, ...]."""
+        return tf.RaggedTensor.from_value_rowids(values, found.rows, tf.size(text, tf.int64)).to_tensor()
+
+    spans = {}
+    for side, parts in (("source", found.source_parts), ("target", found.target_parts)):
+        for end, values in zip(("begins", "ends"), _spans(parts), strict=True):
+            spans[f"{side}_{end}"] = by_text(tf.gather_nd(values, found.places))
+    names = ("source_tokens", "source_lengths", "target_tokens", "target_lengths", "alignment")
+    tokens = {name: by_text(found.decoded[name]) for name in names}
+    return DecodedSentences(**found.text._asdict(), **spans, scores=by_text(found.decoded["score"]), **tokens)
+
+
+class _Translated(NamedTuple):
+    """Translated texts. B texts have M translated sentences and P parts: sentences, and the gaps between them."""
+
+    text: DecodedText
+    source_parts: tf.RaggedTensor  # [B, (P)] string
+    target_parts: tf.RaggedTensor  # [B, (P)] string
+    places: tf.Tensor  # [M, 1] int64, indices of the sentences among all parts
+    rows: tf.Tensor  # [M] int64, the text of each sentence
+    decoded: Mapping[str, tf.Tensor]  # [M, ...] by field of Decoded
+
+
+def _translated(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor, fields: tuple[str, ...]) -> _Translated:
     text, too_long = cut_bytes(text, MAX_BYTES)
     split = split_sentences(text)  # [B, (P)]
-    parts, rows = split.flat_values, split.value_rowids()  # both [P of all texts]
+    source, rows = split.flat_values, split.value_rowids()  # both [P of all texts]
     is_gap = tf.ragged.range(split.row_lengths()).flat_values % 2 == 1
-    is_sentence = ~is_gap & tf.not_equal(parts, "")
+    is_sentence = ~is_gap & tf.not_equal(source, "")
     counted = tf.cast(is_sentence, tf.int32)
     earlier = tf.cumsum(counted, exclusive=True)
     earlier -= tf.gather(earlier, tf.gather(split.row_starts(), rows))  # sentences before a part in its text
@@ -33,17 +66,27 @@ def decode_texts(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> Dec
     kept = (earlier < MAX_SENTENCES) | tf.gather(sentences <= MAX_SENTENCES, rows)
 
     places = tf.where(is_sentence & kept)
-    translations, shortened = _decode_in_parts(decode, tf.gather_nd(parts, places))
-    parts = tf.tensor_scatter_nd_update(parts, places, translations)
+    decoded = _decode_in_parts(decode, tf.gather_nd(source, places), fields)
+    parts = tf.tensor_scatter_nd_update(source, places, decoded["translation"])
     before = tf.concat([[""], parts[:-1]], 0)
     joint = tf.where(tf.strings.regex_full_match(before, f"(?s).*[{WIDE}]"), "", " ")
     parts = tf.where(kept, tf.where(is_gap & tf.equal(parts, ""), joint, parts), "")
-    cut = tf.math.unsorted_segment_sum(tf.cast(shortened, tf.int32), tf.gather_nd(rows, places), tf.size(text))
-    return DecodedText(
+    row_of = tf.gather_nd(rows, places)
+    cut = tf.math.unsorted_segment_sum(tf.cast(decoded["truncated"], tf.int32), row_of, tf.size(text))
+    whole = DecodedText(
         translation=tf.strings.unsorted_segment_join(parts, rows, tf.size(text)),
         truncated=too_long | (sentences > MAX_SENTENCES) | (cut > 0),
         sentences=tf.minimum(sentences, MAX_SENTENCES),
     )
+    return _Translated(whole, split, split.with_flat_values(parts), places, row_of, decoded)
+
+
+def _spans(parts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the first code point of each part of a text, and the one after its last, both [P] int32."""
+    lengths = tf.strings.length(parts.flat_values, unit="UTF8_CHAR")
+    begins = tf.cumsum(lengths, exclusive=True)
+    begins -= tf.gather(begins, tf.gather(parts.row_starts(), parts.value_rowids()))
+    return begins, begins + lengths
 
 
 def split_sentences(text: tf.Tensor) -> tf.RaggedTensor:
@@ -61,19 +104,45 @@ def split_sentences(text: tf.Tensor) -> tf.RaggedTensor:
     return tf.strings.split(text, BORDER)
 
 
-def _decode_in_parts(decode: Callable[[tf.Tensor], Decoded], sentences: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the translations of sentences, [N] string, and True for cut sentences, [N] bool."""
+def _decode_in_parts(
+    decode: Callable[[tf.Tensor], Decoded], sentences: tf.Tensor, fields: tuple[str, ...]
+) -> dict[str, tf.Tensor]:
+    """Returns fields of the translations of sentences, [N] string, padded to the longest one."""
 
-    def add_part(begin: tf.Tensor, translations: tf.Tensor, truncated: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def add_part(begin: tf.Tensor, found: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         end = begin + SENTENCES_AT_ONCE
-        found = decode(sentences[begin:end])
-        return end, tf.concat([translations, found.translation], 0), tf.concat([truncated, found.truncated], 0)
+        part = decode(sentences[begin:end])
+        return end, {name: stacked(found[name], getattr(part, name)) for name in fields}
 
-    _, translations, truncated = tf.while_loop(
-        lambda begin, *_: begin < tf.size(sentences),
+    specs: dict[str, Any] = {name: _SPECS[name] for name in fields}
+    _, found = tf.while_loop(
+        lambda begin, _: begin < tf.size(sentences),
         add_part,
-        (tf.constant(0), tf.zeros([0], tf.string), tf.zeros([0], tf.bool)),
-        (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None])),
+        (tf.constant(0), {name: tf.zeros([0] * spec.shape.rank, spec.dtype) for name, spec in specs.items()}),
+        (tf.TensorShape([]), {name: spec.shape for name, spec in specs.items()}),
         parallel_iterations=1,
     )
-    return translations, truncated
+    return found
+
+
+def stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
+    """Concatenates the rows of two tensors and pads the narrower one with 0 or ""."""
+    widths = tf.maximum(tf.shape(upper), tf.shape(lower))[1:]
+
+    def padded(part: tf.Tensor) -> tf.Tensor:
+        missing = tf.concat([[0], widths - tf.shape(part)[1:]], 0)
+        padding = "" if part.dtype == tf.string else tf.zeros([], part.dtype)
+        return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
+
+    return tf.concat([padded(upper), padded(lower)], 0)
+
+
+_SPECS = {
+    **dict.fromkeys(("score", "log_prob"), tf.TensorSpec([None], tf.float32)),
+    **dict.fromkeys(("source_lengths", "target_lengths"), tf.TensorSpec([None], tf.int32)),
+    **dict.fromkeys(("source_tokens", "target_tokens"), tf.TensorSpec([None, None], tf.string)),
+    "translation": tf.TensorSpec([None], tf.string),
+    "truncated": tf.TensorSpec([None], tf.bool),
+    "alignment": tf.TensorSpec([None, None, None], tf.float32),
+}
+"""Types and shapes of the fields of ``Decoded``."""

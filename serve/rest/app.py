@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import SMALL_BODY, Core, Ticket
 from ..limits import Limits, require_few_sentences, require_few_values
@@ -44,7 +44,8 @@ _TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "POST, GET",
-    "Access-Control-Allow-Headers": "Content-Type",
+    "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-Id",
+    "Access-Control-Expose-Headers": "X-Request-Id, Retry-After",
 }
 
 
@@ -74,11 +75,13 @@ def create_app(
         web: Folder of the page, whose files are served outside /v1/; see ``PageFiles``. `None` serves no page.
         hosts: Accepted values of the header Host, without port. Empty accepts any.
     """
-    api = RestApi(core, _CORS if with_cors else {})
+    api = RestApi(core)
     files = None if web is None else PageFiles(web, core.repository, in_frames=with_cors)
 
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
         path = _path_and_query(scope)
+        if with_cors:
+            send = _sender_with(_CORS, send)
         answer: ASGIApp = _error(StatusError(Code.NOT_FOUND, "Not Found"))
         if _TWO_LENGTHS <= {name for name, _ in scope["headers"]}:
             reason = "A request must not have both Content-Length and Transfer-Encoding. Send one of them."
@@ -93,6 +96,8 @@ def create_app(
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif path.lower().startswith("/v1/"):
             answer = api
+        elif with_cors and scope["method"] == "OPTIONS":  # a browser asks before it sends headers of its own
+            answer = _json(b"")
         elif path.split("?")[0] == HEALTH_PATH:
             answer = _health(bool(core.repository.available()))
         elif with_monitoring and path.split("?")[0] == METRICS_PATH:
@@ -110,10 +115,9 @@ def create_app(
 class RestApi:
     """The routes under /v1/, for all HTTP methods."""
 
-    def __init__(self, core: Core, headers: Mapping[str, str]) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
         self._limits = core.limits
-        self._headers = headers
         self._metadata_of: WeakKeyDictionary[LoadedVersion, bytes] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,7 +126,6 @@ class RestApi:
             response = await self._answer(Request(scope, receive))
         except StatusError as error:
             response = _error(error)
-        response.headers.update(self._headers)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -303,6 +306,18 @@ def _too_large(limits: Limits) -> StatusError:
 
 
 # Answers
+
+
+def _sender_with(headers: Mapping[str, str], send: Send) -> Send:
+    """Returns ``send`` with more headers on each answer."""
+    more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+    async def send_with(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return send_with
 
 
 def _json(document: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

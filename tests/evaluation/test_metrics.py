@@ -17,6 +17,7 @@ from nmt_keras.evaluation.metrics import (
     require_tokenizer,
     sentence_chrf,
     sentence_length,
+    ter,
 )
 
 
@@ -145,3 +146,9 @@ def test_the_alignment_error_rate_is_och_and_neys_counted_over_the_corpus():
     # sentence 1: A = S = {0-0}; sentence 2: A = {}, S = {0-0, 1-1, 2-2}: 1 - (1 + 1) / (1 + 4)
     gold = [GoldLinks(one, one) for one in (links((0, 0)), links((0, 0), (1, 1), (2, 2)))]
     assert astuple(alignment_error([links((0, 0)), links()], gold)) == pytest.approx((3 / 5, 1.0, 1 / 4))
+
+
+def test_ter_is_the_share_of_edits_and_sees_case():
+    assert ter(["Tom goes home now"], ["Tom goes home now"]).value == 0
+    assert ter(["tom goes now"], ["Tom goes home now"]).value == pytest.approx(50)  # one substitution, one insertion
+    assert "case:mixed" in ter(["a"], ["b"]).signature

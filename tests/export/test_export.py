@@ -85,6 +85,7 @@ def expected(translators):
             for signature in ("serving_default", "align", "greedy"):
                 found[kind, signature, name] = best
             found[kind, "text", name] = [translator.decode_texts(text) for text in texts]
+            found[kind, "sentences", name] = [translator.decode_sentences(text) for text in texts]
             found[kind, "beam", name] = [beam.decode_nbest(text) for text in texts]
             found[kind, "score", name] = [translator.decode_scored(text, text) for text in texts]
     return found

@@ -26,7 +26,7 @@ def echo(signature):
         known = tf.strings.unicode_transcode(tf.strings.substr(text, 0, 20), "UTF-8", "UTF-8", errors="replace")
         lengths = 1 + tf.minimum(tf.strings.length(known), 5)
         width = tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1))
-        sizes = {"B": tf.size(text), "K": 2, "T": width, "S": width}
+        sizes = {"B": tf.size(text), "K": 2, "N": 2, "T": width, "S": width}
         found = {}
         for name, output in CONTRACT[signature].outputs.items():
             value = known if output.dtype == "string" else tf.cast(lengths, output.dtype)
@@ -168,3 +168,9 @@ def test_a_folder_without_a_model_and_a_missing_interpreter_are_refused(folder, 
         verify(tmp_path)
     with pytest.raises(FileNotFoundError, match="no-python"):
         verify(folder, "/nowhere/no-python")
+
+
+def test_an_export_of_an_earlier_version_may_lack_a_signature(tmp_path):
+    older = [name for name in CONTRACT if name != "sentences"]
+    tf.saved_model.save(tf.Module(), str(tmp_path / "1"), signatures={name: echo(name) for name in older})
+    assert faults(ask(tmp_path / "1", list(REQUESTS.values()))) == []

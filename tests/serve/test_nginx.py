@@ -6,10 +6,12 @@ import contextlib
 import http.client
 import http.server
 import os
+import re
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -51,16 +53,47 @@ def running_nginx(folder: Path, certificate: Certificate, rest: int, rpc: int) -
     """Runs nginx in ``folder`` and yields its TLS port. ``rest`` and ``rpc`` are the ports of the model server."""
     port, health = free_port(), free_port()
     configuration = (ROOT / "serve" / "deploy" / "nginx.conf").read_text()
-    for written, here in {
+    changes = {
         "/tmp/": f"{folder}/",  # first, because a clone may lie there
         "serving:8501": f"127.0.0.1:{rest}",
         "serving:8500": f"127.0.0.1:{rpc}",
         "listen 127.0.0.1:8080": f"listen 127.0.0.1:{health}",
         "listen 8443": f"listen 127.0.0.1:{port}",
         "root /usr/share/nginx/html": f"root {ROOT / 'serve' / 'web'}",
-    }.items():
-        assert written in configuration
-        configuration = configuration.replace(written, here)
+    }
+    with started(folder, certificate, replaced(configuration, changes), health):
+        yield port
+
+
+@contextmanager
+def excerpt_of(page: str, number: int, folder: Path, certificate: Certificate, rest: int) -> Iterator[int]:
+    """Runs nginx with an excerpt of a guide, and yields its TLS port."""
+    port, health = free_port(), free_port()
+    text = (ROOT / "docs" / "guides" / page).read_text("utf-8")
+    changes = {
+        "listen 443": f"listen 127.0.0.1:{port}",
+        "/etc/nginx/tls": "tls",
+        "127.0.0.1:8501": f"127.0.0.1:{rest}",
+    }
+    excerpt = replaced(re.findall(r"```nginx\n(.*?)```", text, re.DOTALL)[number], changes)
+    check = f"server {{ listen 127.0.0.1:{health}; location = /healthz {{ return 204; }} }}"
+    scratch = "".join(
+        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    with started(folder, certificate, f"pid {folder}/pid; events {{}} http {{ {scratch} {check} {excerpt} }}", health):
+        yield port
+
+
+def replaced(text: str, changes: dict[str, str]) -> str:
+    for written, here in changes.items():
+        assert written in text
+        text = text.replace(written, here)
+    return text
+
+
+@contextmanager
+def started(folder: Path, certificate: Certificate, configuration: str, health: int) -> Iterator[None]:
+    """Runs nginx in ``folder``."""
     (folder / "nginx.conf").write_text(configuration)
     (folder / "mime.types").write_text("types { text/html html; }")
     (folder / "tls").mkdir()
@@ -75,7 +108,7 @@ def running_nginx(folder: Path, certificate: Certificate, rest: int, rpc: int) -
                 assert process.poll() is None, (folder / "log").read_text()
                 assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.02)
-            yield port
+            yield
         finally:
             process.terminate()
             process.wait(30)
@@ -224,3 +257,46 @@ def test_a_client_gets_through_nginx_what_the_model_server_answers(served, certi
     assert [line for line in lines if line.startswith("FAIL")] == []
     assert len(lines) > 50
     assert done.value.code == 0
+
+
+ORIGIN = {"Origin": "https://app.example.org", "Sec-Fetch-Site": "cross-site"}
+OTHER = {"Origin": "https://other.example.org", "Sec-Fetch-Site": "cross-site"}
+
+
+@pytest.mark.parametrize(("page", "number"), [("operate.md", 0), ("web-app.md", 0), ("web-app.md", 1)])
+def test_the_excerpts_of_the_guides_answer_requests_and_their_own_errors_as_json(
+    page, number, reverser, certificate, tmp_path
+):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "rev").symlink_to(reverser.parent)
+    trusted = ssl.create_default_context(cafile=str(certificate.certificate))
+    body, large = {"instances": ["uno dos"]}, bytes(MIB + 1)
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(tmp_path / "models"), "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        rest = int(server.stdout.readline().rpartition(":")[2])
+        with (
+            excerpt_of(page, number, tmp_path, certificate, rest) as port,
+            httpx.Client(base_url=f"https://localhost:{port}", verify=trusted, timeout=60, trust_env=False) as client,
+        ):
+            answers = [client.post("/v1/models/rev:predict", json=body), client.get("/v1/models/rev")]
+            assert [answer.status_code for answer in answers] == [200, 200]
+            if page == "web-app.md":
+                same = {"Origin": f"https://localhost:{port}", "Sec-Fetch-Site": "same-origin"}
+                allowed = client.post("/v1/models/rev:predict", json=body, headers=ORIGIN if number else same)
+                refused = client.post("/v1/models/rev:predict", json=body, headers=OTHER)
+                assert (allowed.status_code, refused.status_code) == (200, 403)
+            else:
+                assert client.get("/monitoring/x").json() == {"error": "This address is closed."}
+            too_large = client.post("/v1/models/rev:predict", content=large, headers=ORIGIN)
+            assert (too_large.status_code, too_large.json()["error"]) == (413, "The body is larger than 1 MiB.")
+            server.terminate()
+            server.wait(30)
+            gone = client.get("/v1/models/rev", headers=ORIGIN)
+            assert (gone.status_code, gone.json()["error"]) == (502, "The model server is not available.")
+            if number:
+                preflight = client.options("/v1/models/rev:predict", headers=ORIGIN)
+                for answer in (allowed, too_large, gone, preflight):
+                    assert answer.headers["access-control-allow-origin"] == ORIGIN["Origin"]
+                assert "X-Request-Id" in preflight.headers["access-control-allow-headers"]
+                assert preflight.status_code == 204
+                assert "access-control-allow-origin" not in refused.headers

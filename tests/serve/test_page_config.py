@@ -131,6 +131,18 @@ def test_only_pages_that_may_read_the_answers_may_show_the_page_in_a_frame(with_
     assert headers.get("x-frame-options") == (None if with_cors else "DENY")
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/config.json", "/openapi.json", "/v1/models/none", "/none"])
+def test_with_cors_pages_of_other_origins_may_send_their_headers_everywhere(path):
+    app = create_app(Core(Repository(list, lambda path: None), Limits()), web=WEB, with_cors=True)
+    with contextlib.closing(Browser(app)) as browser:
+        preflight = {"Origin": "https://example.org", "Access-Control-Request-Headers": "authorization,x-request-id"}
+        asked = browser.request("OPTIONS", path, headers=preflight)
+        answer = browser.request("GET", path, headers={"Origin": "https://example.org"})
+    assert asked.status_code == 200
+    assert {"Authorization", "X-Request-Id"} <= set(asked.headers["access-control-allow-headers"].split(", "))
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
 def listed(*models, **fields):
     """Returns a config.json with models."""
     return json.dumps({"models": [{"name": name} for name in models], **fields})

@@ -202,6 +202,15 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
     assert after == [old + more for old, (*_, more) in zip(before, metrics, strict=True)]
 
 
+def test_the_queue_the_loaded_versions_and_the_memory_are_metrics(running):
+    page = running.http.get("/monitoring/prometheus/metrics").text
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    values = {(sample.name, *sample.labels.values()): sample.value for sample in samples}
+    assert values["nmt_serve_requests_running",] == values["nmt_serve_requests_waiting",] == 0
+    assert values["nmt_serve_version_loaded", "rev", "1"] == 1
+    assert values["process_resident_memory_bytes",] > 1e7
+
+
 # Difficult clients
 
 BODY = b'{"instances": ["uno dos"]}'
@@ -464,6 +473,25 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
             server.main(["--model-dir", str(tmp_path), "--port", str(port)])
     with pytest.raises(SystemExit, match="Pass an address of this machine"):
         server.main(["--model-dir", str(tmp_path), "--host", "192.0.2.1", "--port", "0"])
+
+
+def test_a_log_of_json_has_duration_id_and_the_client_of_the_proxy(tmp_path):
+    (tmp_path / "first" / "1").mkdir(parents=True)
+    with loading_server(tmp_path, "--access-log", "--log-format", "json") as process:
+        url = (process.stdout.readline(), process.stdout.readline())[1].split()[-1]
+        headers = {"X-Forwarded-For": "203.0.113.66", "X-Request-Id": "a-1"}
+        answer = httpx.get(f"{url}/v1/models/a%0Ab", headers=headers, trust_env=False)
+        other = httpx.get(f"{url}/healthz?x=1", headers={"X-Request-Id": "no spaces"}, trust_env=False)
+        process.terminate()
+        _, log = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in log.splitlines()]
+    requests = [line for line in lines if "path" in line]
+    assert [(line["status"], line["path"]) for line in requests] == [(404, "/v1/models/a%0Ab"), (200, "/healthz?x=1")]
+    assert requests[0]["request_id"] == answer.headers["x-request-id"] == "a-1"
+    assert requests[1]["request_id"] == other.headers["x-request-id"] != "no spaces"
+    assert requests[0]["forwarded_for"] == "203.0.113.66"
+    assert all(line["milliseconds"] >= 0 for line in requests)
+    assert "INFO" in {line["level"] for line in lines if "message" in line}
 
 
 @pytest.mark.parametrize(

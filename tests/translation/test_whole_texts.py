@@ -1,5 +1,6 @@
 """Whole texts: sentences are translated one by one, and line breaks are kept."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -66,3 +67,29 @@ def test_bytes_beyond_the_limit_are_cut_and_reported(translator):
         (" " * MAX_BYTES, True, 0),
         ("\ufffd", False, 1),
     ]
+
+
+def test_each_sentence_of_a_text_has_its_places_tokens_and_score(translator):
+    texts = [*TEXTS, "No. ¿Dónde está 😀 mi hermana?\n" * 40]
+    found = translator.decode_sentences(tf.constant(texts))
+    whole = translator.decode_texts(tf.constant(texts))
+    for name in ("translation", "truncated", "sentences"):
+        assert (getattr(found, name).numpy() == getattr(whole, name).numpy()).all()
+    values = {name: getattr(found, name).numpy() for name in found._fields}
+    for row, text in enumerate(texts):
+        pieces = [piece.sentence for piece in split(text) if piece.sentence][:MAX_SENTENCES]
+        alone = translator.translate(pieces)
+        assert values["sentences"][row] == len(pieces)
+        for at, (piece, one) in enumerate(zip(pieces, alone, strict=True)):
+            spans = [
+                slice(values[f"{side}_begins"][row, at], values[f"{side}_ends"][row, at])
+                for side in ("source", "target")
+            ]
+            assert text[spans[0]] == piece
+            assert values["translation"][row].decode()[spans[1]] == one.text
+            S, T = (values[f"{side}_lengths"][row, at] for side in ("source", "target"))
+            assert [token.decode() for token in values["source_tokens"][row, at, :S]] == one.source_tokens
+            assert [token.decode() for token in values["target_tokens"][row, at, :T]] == one.tokens
+            assert values["scores"][row, at] == pytest.approx(one.score, abs=1e-4)
+            np.testing.assert_allclose(values["alignment"][row, at, :T, :S], one.alignment, atol=1e-5)
+    assert translator.decode_sentences(tf.constant([], tf.string)).alignment.shape[0] == 0

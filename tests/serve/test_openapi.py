@@ -1,0 +1,71 @@
+"""``openapi.json`` describes the answers of the server."""
+
+import json
+import re
+
+import httpx
+import jsonschema
+import pytest
+from servers import ROOT, running_server
+
+DOCUMENT = json.loads((ROOT / "serve" / "web" / "openapi.json").read_text())
+SENTENCES = ["Estoy en casa. Tengo hambre.", "", "No."]
+SIGNATURES = {
+    "serving_default": "Translation",
+    "greedy": "Translation",
+    "text": "Text",
+    "align": "Align",
+    "beam": "Beam",
+    "score": "Score",
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    models = tmp_path_factory.mktemp("models")
+    (models / "spa-eng").symlink_to(ROOT / "saved_models" / "spa-eng")
+    with running_server(models) as url:
+        yield url
+
+
+def check(document, schema):
+    jsonschema.validate(document, {**schema, "components": DOCUMENT["components"]})
+
+
+def response_schema(path, method, status):
+    answers = DOCUMENT["paths"][path][method]["responses"]
+    return answers[str(status)]["content"]["application/json"]["schema"]
+
+
+def test_the_document_is_served_and_names_every_path_of_the_api(url):
+    assert httpx.get(f"{url}/openapi.json", trust_env=False).json() == DOCUMENT
+    assert {re.sub(r"\{\w+\}", "x", path) for path in DOCUMENT["paths"]} >= {"/v1/models/x:predict", "/config.json"}
+
+
+@pytest.mark.parametrize(("signature", "name"), SIGNATURES.items())
+def test_answers_have_the_schema_of_their_signature(url, signature, name):
+    rows = [{"source": each, "target": "No."} for each in SENTENCES] if signature == "score" else SENTENCES
+    body = {"signature_name": signature, "instances": rows}
+    path = "/v1/models/{model}:predict"
+    check(body, DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
+    answer = httpx.post(f"{url}/v1/models/spa-eng:predict", json=body, trust_env=False, timeout=60)
+    check(answer.json(), response_schema(path, "post", 200))
+    strict = {**DOCUMENT["components"]["schemas"][name], "additionalProperties": False}
+    for prediction in answer.json()["predictions"]:
+        check(prediction, strict)
+
+
+def test_other_answers_and_errors_have_their_schemas(url):
+    for path, status in (
+        ("/v1/models/{model}", 200),
+        ("/v1/models/{model}/metadata", 200),
+        ("/config.json", 200),
+        ("/v1/models/{model}", 404),
+    ):
+        found = httpx.get(url + path.format(model="spa-eng" if status == 200 else "none"), trust_env=False)
+        assert found.status_code == status
+        check(found.json(), response_schema(path, "get", status))
+    refused = httpx.post(f"{url}/v1/models/spa-eng:predict", content="{", trust_env=False)
+    check(refused.json(), response_schema("/v1/models/{model}:predict", "post", refused.status_code))
+    columns = httpx.post(f"{url}/v1/models/spa-eng:predict", json={"inputs": {"text": ["No."]}}, trust_env=False)
+    check(columns.json(), DOCUMENT["components"]["schemas"]["Columns"])
