@@ -8,20 +8,12 @@
 
 import { Matrix } from "./matrix.js";
 
-/**
- * A set of named weights, or the part of it whose names begin with a prefix.
- *
- * All values are converted to float32 when the file is read. Products are then one kind of code, and faster than
- * products that convert.
- */
+/** A set of named weights, or the part of it whose names begin with a prefix. */
 export class Weights {
   #tensors;
   #prefix;
 
-  /**
-   * @param {Map<string, {shape: number[], values: Float32Array}>} tensors
-   * @param {string} prefix
-   */
+  /** @param {Map<string, {shape: number[], values: Float32Array | Int8Array, scales?: Float32Array}>} tensors */
   constructor(tensors, prefix = "") {
     this.#tensors = tensors;
     this.#prefix = prefix;
