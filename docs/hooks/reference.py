@@ -17,7 +17,7 @@ SECTIONS = {
     "Translation": "search translation",
     "Training": "corpus training runs io",
     "Evaluation": "evaluation plotting markdown",
-    "Delivery": "export pipelines cli demo",
+    "Delivery": "export browser pipelines cli demo",
 }
 """Modules of nmt_keras by section. Modules that are not listed are added to the section "Evaluation"."""
 

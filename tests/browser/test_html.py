@@ -142,6 +142,7 @@ def test_a_damaged_file_is_reported(written, chromium, tmp_path):
     page = chromium.new_page()
     page.goto(path.as_uri())
     expect(page.locator("#problem")).to_contain_text("cannot run the translator")
+    expect(page.locator("#model")).to_be_empty()
 
 
 @pytest.mark.long

@@ -33,7 +33,9 @@ async function check() {
   document.querySelector("main").prepend(note);
 }
 
+const state = document.getElementById("model"); // the page shows the name here when the translator is ready
+state.textContent = "Loading …";
 loaded.then(
   () => setTimeout(check, AFTER),
-  () => {}, // the page shows why the translator does not start
+  () => (state.textContent = ""), // the page shows why the translator does not start
 );
