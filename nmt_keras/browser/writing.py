@@ -171,7 +171,7 @@ def _about(name: str, manifest: Mapping[str, Any]) -> str:
     facts = {
         "Model": name,
         "Training data": corpus["name"] if corpus else "not recorded",
-        "Licence of the data": config.get("data_licence") or "not recorded",
+        "Licence of the data": config.get("data_licence") or (corpus or {}).get("licence") or "not recorded",
         "BLEU of the test set": scores["test"]["bleu"] if "test" in scores else "not evaluated",
         "Program": f"nmt_keras {VERSION}, Apache License 2.0",
     }
