@@ -12,7 +12,7 @@ import { alignWords, direction } from "./words.js";
 const PAUSE = 350; // milliseconds without a key before a request
 const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
 const LONGEST_WAIT = 30000;
-const KEPT = "text"; // key of the text that is kept while another model is loaded
+const KEPT = "text"; // key of the text that is kept while another model is loaded, and of the text in the address
 
 const element = (id) => document.getElementById(id);
 const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
@@ -47,7 +47,14 @@ if (name) {
     event.preventDefault();
     ask(0);
   });
-  element("with-heatmap").addEventListener("input", ({ target }) => (element("heatmap").hidden = !target.checked));
+  element("with-heatmap").addEventListener("input", ({ target }) => {
+    element("heatmap").hidden = !target.checked;
+    markHeatmap();
+  });
+  element("heatmap").addEventListener("scroll", markHeatmap);
+  addEventListener("resize", markHeatmap);
+  element("copy").hidden = !navigator.clipboard; // absent on insecure origins
+  element("copy").addEventListener("click", copy);
   addEventListener("online", () => ask(0));
   ask(0);
 } else {
@@ -95,12 +102,32 @@ function listModels() {
     const chosen = target.value;
     target.value = settings ? name : ""; // the browser may show this page again after "Back"
     if (settingsOf(chosen)?.source_language === sourceLanguage) tryStorage((kept) => kept.setItem(KEPT, field.value));
-    location.search = new URLSearchParams({ model: chosen });
+    location.assign(`?${new URLSearchParams({ model: chosen })}`); // without the text in the fragment
   });
+  field.value = new URLSearchParams(location.hash.slice(1)).get(KEPT) ?? field.value;
   tryStorage((kept) => {
     field.value = kept.getItem(KEPT) ?? field.value;
     kept.removeItem(KEPT);
   });
+}
+
+/** Puts the text into the fragment of the address, which is not sent to a server. Other fragments are kept. */
+function nameInAddress(text) {
+  const isOurs = new URLSearchParams(location.hash.slice(1)).has(KEPT);
+  if (isOurs || (text && !location.hash)) location.replace(text ? `#${new URLSearchParams({ [KEPT]: text })}` : "#");
+}
+
+/** Copies the translation. */
+async function copy({ target: button }) {
+  await navigator.clipboard.writeText(element("spoken").textContent);
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+}
+
+/** Marks a heatmap that goes on to the right. */
+function markHeatmap() {
+  const { classList, scrollLeft, clientWidth, scrollWidth } = element("heatmap");
+  classList.toggle("goes-on", scrollLeft + clientWidth < scrollWidth - 1);
 }
 
 /** Calls a function with the tab's storage. The page works without it. */
@@ -148,6 +175,7 @@ async function answer(signal) {
       else showAnswer(sentence, found, signature, milliseconds);
     }
     wait = FIRST_WAIT;
+    nameInAddress(text);
     showProblem(null);
   } catch (error) {
     if (signal.aborted) return;
@@ -218,6 +246,7 @@ function showResult(isText, advice, facts) {
   element("advice").textContent = advice || "";
   element("facts").textContent = facts;
   result.hidden = false;
+  markHeatmap();
   result.ariaBusy = "false";
 }
 

@@ -580,7 +580,7 @@ def test_another_model_is_chosen_from_the_list_and_gets_the_text_if_it_is_of_its
     web.expect_problem("There is no model “eng-spa” on this server")
     web.page.get_by_label("Model").select_option("spa-eng")
     web.expect("#model").to_have_text("version 3")
-    assert web.page.url.endswith("?model=spa-eng")
+    assert web.page.url.partition("#")[0].endswith("?model=spa-eng")
     web.expect("#sentence").to_have_value(kept)
     web.expect("#target").to_have_text("dos uno" if kept else "")
 
@@ -636,6 +636,33 @@ def test_a_phone_never_scrolls_sideways(web):
     web.ask("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2)
     web.expect("#source .word").to_have_count(1)
     assert web.page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_a_phone_shows_the_numbers_below_the_hypotheses_and_that_the_heatmap_goes_on(web):
+    web.page.set_viewport_size({"width": 375, "height": 667})
+    web.open()
+    shown_in_full(web)
+    cells = web.page.locator("#hypotheses tbody tr").first.locator("td")
+    text, score = (cells.nth(n).bounding_box() for n in (0, 1))
+    assert text["y"] + text["height"] <= score["y"] + 1
+    web.expect("#heatmap").to_have_class("goes-on")
+    web.page.locator("#heatmap").evaluate("heatmap => { heatmap.scrollLeft = heatmap.scrollWidth }")
+    web.expect("#heatmap").not_to_have_class("goes-on")
+
+
+def test_the_address_has_the_text_and_a_button_copies_the_translation(web):
+    web.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    web.open("#text=uno+%26+dos")
+    web.expect("#target").to_have_text("dos & uno")
+    web.page.get_by_role("button", name="Copy").click()
+    web.page.get_by_role("button", name="Copied").wait_for()
+    assert web.page.evaluate("navigator.clipboard.readText()") == "dos & uno"
+    web.ask("tres uno")
+    web.expect("#target").to_have_text("uno tres")
+    assert web.page.evaluate("location.hash") == "#text=tres+uno"
+    web.ask("")
+    web.expect("#result").to_be_hidden()
+    web.page.wait_for_function("location.hash === ''")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
