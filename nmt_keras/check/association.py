@@ -19,7 +19,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from nmt_keras.corpus.selection import split_words
 
-Floats, Ints = NDArray[np.float64], NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 OFFSETS = np.arange(-10, 11)
 """Offsets between a source line and its target line."""
@@ -57,17 +58,17 @@ def word_matrix(lines: Sequence[str], words: int = WORDS) -> csr_array:
 def learn_translations(source: csr_array, target: csr_array) -> csr_array:
     """Returns p(t | s), [V, V'], from the words of corresponding lines, [N, V] and [N, V']."""
     line = np.repeat(np.arange(target.shape[0]), np.diff(target.indptr))  # of each target word
-    count = np.diff(source.indptr)[line]
-    word = np.repeat(np.arange(len(line)), count)  # target word of each link; all words of a line are linked
-    within = np.arange(len(word)) - np.repeat(np.cumsum(count) - count, count)
+    wide = np.diff(source.indptr)[line]
+    word = np.repeat(np.arange(len(line)), wide)  # target word of each link; all words of a line are linked
+    within = np.arange(len(word)) - np.repeat(np.cumsum(wide) - wide, wide)
     linked = source.indices[source.indptr[line[word]] + within].astype(np.int64) * target.shape[1]
     links, link = np.unique(linked + target.indices[word], return_inverse=True)
     row, column = np.divmod(links, target.shape[1])
-    value = np.ones(len(links))
+    value: Floats = np.ones(len(links))
     for _ in range(ROUNDS):
         share = value[link] / np.bincount(word, value[link], len(line))[word]
-        value = np.bincount(link, share, len(links))
-        value /= np.bincount(row, value, source.shape[1])[row]
+        count = np.bincount(link, share, len(links))
+        value = count / np.bincount(row, count, source.shape[1])[row]
     kept = value > NEGLIGIBLE
     return csr_array((value[kept], (row[kept], column[kept])), (source.shape[1], target.shape[1]))
 
@@ -140,9 +141,9 @@ def align_lines(source: csr_array, target: csr_array, *, learn: bool = True) -> 
     for part in (0, 1):  # neighbours are alike, so stretches of seven lines are in one half
         scored = lines[lines // 7 % 2 == part]
         found = expected(best, inner[inner // 7 % 2 != part], scored)
-        for column, offset in enumerate(OFFSETS):
-            exists = (scored + offset >= 0) & (scored + offset < size)
-            reward[scored[exists], column] = gains(found[exists], target[scored[exists] + offset])
+        for column, each in enumerate(OFFSETS):
+            exists = (scored + each >= 0) & (scored + each < size)
+            reward[scored[exists], column] = gains(found[exists], target[scored[exists] + each])
         partner = np.random.default_rng(1).permutation(scored)
         chance[scored] = gains(found, target[partner]) / np.maximum(1, words[partner])
     reward[:, NONE] = np.median(chance) / 2 * words

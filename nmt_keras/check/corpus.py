@@ -94,8 +94,9 @@ class Text:
         share = len(rows) / max(1, among) if share is None else share
         what = f"{self.where}{len(rows):,} of {among:,} {what}"
         found = finding(name, share, what, [*evidence, *quoted], remedy or self.again, values, unit)
-        for row in rows if found and repair else ():
-            repair(int(row))
+        if found and repair is not None:
+            for row in rows:
+                repair(int(row))
         return found
 
     def drop(self, row: int) -> None:
@@ -278,8 +279,8 @@ def shifts(text: Text, found: Alignment) -> list[Finding]:
         "lines are shifted: their partner is on another line.",
         repair=move,
         evidence=[
-            f"lines {text.numbers[begin]:,} to {text.numbers[end - 1]:,}: by {offset:+}. {_example(text, begin, end, offset)}"
-            for begin, end, offset in stretches[:EXAMPLES]
+            f"lines {text.numbers[each[0]]:,} to {text.numbers[each[1] - 1]:,}: by {each[2]:+}. {_example(text, *each)}"
+            for each in stretches[:EXAMPLES]
         ],
         values={f"{offset:+}": gain for offset, gain in found.gains.items()},
         unit="association of line n with line n + offset (nats per word)",
@@ -345,7 +346,7 @@ def _sizes(text: Text, max_tokens: int) -> Iterator[Finding]:
     yield from finding(
         "too-few",
         max(once),
-        f"{len(text.source):,} pairs are too few: {max(once):.0%} of the words occur once, so they cannot be learnt.",
+        f"{len(text.source):,} pairs are too few: {max(once):.0%} of the words occur once.",
         [
             f"{side}: {count.total():,} words, {len(count):,} different"
             for side, count in zip(SIDES, counts, strict=True)
@@ -364,11 +365,14 @@ def other_forms(option: str, held: Sequence[Pair], train: Sequence[Pair]) -> lis
         found += finding(
             "other-form",
             abs(ours - theirs) if len(held) >= FEWEST else 0.0,
-            f"The {side} lines of {option} have another form than the training lines: {name} in {theirs:.0%} of the lines, "
-            f"and in {ours:.0%} of the training lines.",
-            [f'training: "{pair[at]:.70}"' for pair in train[:2]]
-            + [f'{option}: "{pair[at]:.70}"' for pair in held[:2]],
-            f"Write the lines of {option} as people write them, and the training lines too, with the same tools",
+            f"The {side} lines of {option} have another form than the training lines: {theirs:.0%} have {name}, and "
+            f"{ours:.0%} of the training lines.",
+            [
+                f'{where}: "{each[at]:.70}"'
+                for where, pairs in (("training", train), (option, held))
+                for each in pairs[:2]
+            ],
+            f"Prepare the training lines and the lines of {option} with the same tools",
             {"training": ours, option: theirs},
             f"share of lines: {name}",
         )

@@ -56,7 +56,7 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "loops": Limit(0.02, 0.9, "share of outputs with a loop, less that of references", "0"),
     "unknown-words": Limit(0.05, 0.7, "share of outputs with signs of unknown words", "0"),
-    "length-ratio": Limit(0.2, 0.8, "logarithm of the ratio of lengths", "0.05"),
+    "length-ratio": Limit(0.2, 0.3, "logarithm of the ratio of lengths", "0.05"),
     "unrelated-outputs": Limit(0.3, 0.8, "estimated share of outputs that do not resemble their reference", "0.1"),
     # runs
     "rate-too-high": Limit(

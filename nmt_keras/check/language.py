@@ -111,17 +111,18 @@ def foreign(lines: Sequence[str], counts: NDArray[np.int64]) -> tuple[str, Flags
         found[f"script {name}"] = scripts == name
     name = max(found, key=lambda each: int(found[each].sum()), default="")
     flags = found.get(name, np.zeros(len(lines), bool))
-    return name, _extended(lines, flags) if flags.mean() > SEEDS else flags
+    return name, _extended(lines, flags) if flags.sum() > max(10, SEEDS * len(lines)) else flags
 
 
 def _extended(lines: Sequence[str], flags: Flags) -> Flags:
     """Returns the lines whose letters look like those of the flagged lines. Short lines have no frequent words."""
     counter = CountVectorizer(analyzer="char_wb", ngram_range=(1, 3), max_features=20_000, binary=True, dtype=float)
     letters = csr_array(counter.fit_transform(lines))
+    alike = flags
     for _ in range(ROUNDS):
-        margin = letters @ log_ratio(letters.T @ flags.astype(float), letters.T @ (~flags).astype(float))
-        flags = margin > 5 * SURE
-    return flags
+        ratio = log_ratio(letters.T @ alike.astype(float), letters.T @ (~alike).astype(float))
+        alike = letters @ ratio > 5 * SURE
+    return alike if alike.sum() < 10 * flags.sum() else flags
 
 
 def log_ratio(here: Floats, there: Floats) -> Floats:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import log
 
 import numpy as np
+from sacrebleu.metrics import BLEU
 from scipy.sparse import csr_array
 
 from nmt_keras.check.association import align_lines, word_matrix
@@ -14,7 +15,7 @@ from nmt_keras.check.corpus import FEWEST, Text, cut_off, shares_of, shifts, unr
 from nmt_keras.check.findings import Finding, finding, worst_first
 from nmt_keras.check.forms import FORMS, detokenised
 from nmt_keras.check.language import frequent_words, main_language
-from nmt_keras.evaluation.metrics import bleu
+from nmt_keras.languages import bleu_tokenizer
 
 _LOOP = re.compile(r"(?:\b(\w+(?:\W+\w+){0,3})(?:\W+\1\b){2,})|(?:(\S{1,8}?)\2{3,})")
 _UNKNOWN = re.compile(r"⁇|<unk>|\[UNK\]|\bUNK\b", re.IGNORECASE)
@@ -76,10 +77,10 @@ def _copies(text: Text, source: Sequence[str], language: str | None) -> list[Fin
 def _references(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
     rows = [row for row, (s, r) in enumerate(zip(source, text.source, strict=True)) if s == r and len(s.split()) > 1]
     words = word_matrix([*source, *text.source, *text.target])
-    sums = [words[at * len(source) : (at + 1) * len(source)].sum(axis=0) for at in range(3)]
-    of_source, of_output = (
-        float(sums[1] @ sums[at] / max(1e-9, np.sqrt((sums[1] @ sums[1]) * (sums[at] @ sums[at])))) for at in (0, 2)
-    )
+    rare = words.sum(axis=0) < len(source) / 2  # signs are in most lines of each language
+    sums = [words[at * len(source) : (at + 1) * len(source)].sum(axis=0) * rare for at in range(3)]
+    norms = [max(1e-9, float(np.linalg.norm(each))) for each in sums]
+    of_source, of_output = (float(sums[1] @ sums[at]) / norms[1] / norms[at] for at in (0, 2))
     alike = of_source > of_output and of_source > 0.5
     return text.found(
         "references-are-sources",
@@ -92,10 +93,10 @@ def _references(text: Text, source: Sequence[str], language: str | None) -> list
 
 
 def _few(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
-    counts, wanted = Counter(text.target), Counter(text.source)
+    counts, wanted = Counter(filter(str.strip, text.target)) or Counter([""]), Counter(text.source)
     (most, count), *_ = counts.most_common(1)
     fewer = 1 - len(counts) / len(wanted)
-    often = max(0.0, (count - wanted.most_common(1)[0][1] - 2) / len(source)) if most.strip() else 0.0
+    often = (count - wanted.most_common(1)[0][1] - 2) / len(source)
     return text.found(
         "few-outputs",
         [row for row, line in enumerate(text.target) if line == most],
@@ -133,7 +134,7 @@ def _loops(text: Text, source: Sequence[str], language: str | None) -> list[Find
 def _lengths(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
     ours, theirs = (sum(map(len, lines)) for lines in (text.target, text.source))
     ratio = ours / max(1, theirs)
-    return [*cut_off(text)] + finding(
+    found = finding(
         "length-ratio",
         abs(log(max(ratio, 1e-9))),
         f"outputs: they have {ratio:.0%} of the characters of the references.",
@@ -142,18 +143,20 @@ def _lengths(text: Text, source: Sequence[str], language: str | None) -> list[Fi
         {"references": theirs / len(source), "outputs": ours / len(source)},
         "characters per line",
     )
+    return [*cut_off(text), *found]
 
 
 def _forms(text: Text, source: Sequence[str], language: str | None) -> Iterator[Finding]:
     ours, theirs = shares_of(text.target), shares_of(text.source)
     variants: dict[str, Callable[[str], str]] = {"as it is": str, "lower-case": str.lower, "detokenised": detokenised}
     scores: dict[str, float] = {}
+    metric = BLEU(tokenize=bleu_tokenizer(language), force=True, effective_order=True)  # the text may be tokenised
     for form in FORMS:
         difference = ours[form.what] - theirs[form.what]
         if abs(difference) < 0.08:
             continue
         scores = scores or {
-            name: bleu([*map(change, text.target)], [*map(change, text.source)], language).value
+            name: metric.corpus_score([*map(change, text.target)], [[*map(change, text.source)]]).score
             for name, change in variants.items()
         }
         name, lines = ("outputs", text.target) if difference > 0 else ("references", text.source)

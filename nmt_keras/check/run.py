@@ -66,7 +66,7 @@ def _rate(
     bad = best < LEARNT
     evidence = [
         f"learning rate {rate:g}; usual for {recipe.train.optimizer}: {low:g} to {high:g}",
-        f"training loss: first {losses[0]:.2f}, lowest {losses.min():.2f}, last {losses[-tail:].mean():.2f} nats per token",
+        f"training loss (nats per token): first {losses[0]:.2f}, lowest {losses.min():.2f}, last {losses[-1]:.2f}",
         f"best BLEU of the validation sample: {best:.1f}; skipped updates: {skipped:.1%}",
     ]
     curve = {f"{row['step']}": float(row["cross_entropy"]) for row in trained[:: max(1, len(trained) // 12)]}

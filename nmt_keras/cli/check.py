@@ -45,7 +45,7 @@ class Check(Command):
     to: Path | None = None
     """Folder for report.md and pictures."""
     repaired: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Output file (TSV) for the repaired pairs of a corpus: damaged lines are repaired, swapped back, moved or dropped."""
+    """Output file (TSV) for the repaired pairs of a corpus. Pairs that cannot be repaired are dropped."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
 
     @classmethod
@@ -56,24 +56,13 @@ class Check(Command):
 
     def check(self) -> None:
         """Raises ValueError unless the options name exactly one corpus, run or set of translations."""
-        files = (self.source, self.reference, self.output)
-        given = bool(self.paths or (self.data.corpus and not self._run)), any(files)
-        require(
-            sum(given) == 1 or self._run is not None,
-            "CORPUS",
-            "a corpus, a run, or --source, --reference and --output",
-            self.paths,
-        )
+        files, corpus = (self.source, self.reference, self.output), bool(self.paths or self.data.corpus)
+        wanted = "a corpus, a run, or --source, --reference and --output"
+        require(corpus != any(files), "CORPUS", wanted, (*self.paths, *filter(None, files)))
         require(all(files) or not any(files), "--source, --reference, --output", "all three files", files)
         require(self.data.prepared is None, "--prepared", "the text of a corpus", self.data.prepared)
-        require(
-            self.repaired is None or bool(self.paths or self.data.corpus),
-            "--repaired",
-            "to be used with a corpus",
-            str(self.repaired),
-        )
-        if self.paths and self._run is None:
-            _ = self._corpus
+        require(self.repaired is None or (corpus and not self._run), "--repaired", "a corpus", str(self.repaired))
+        require(not self.paths or self._run is not None or bool(self._corpus), "CORPUS", wanted, self.paths)
 
     @property
     def _run(self) -> Path | None:
@@ -83,23 +72,18 @@ class Check(Command):
     def _corpus(self) -> CorpusOptions:
         """The corpus of the command line. Suffixes such as .es are languages."""
         data = replace(self.data, corpus=self.paths or self.data.corpus)
-        suffixes = [Path(path).suffix[1:] for path in data.corpus]
-        if (
-            len(suffixes) == 2
-            and all(len(each) in (2, 3) and is_language(each) for each in suffixes)
-            and not data.tables
-        ):
+        suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 and not data.tables else []
+        if suffixes and all(len(each) in (2, 3) and is_language(each) for each in suffixes):
             source, target = (suffixes[at] for at in data.order)
-            data = replace(
-                data, source_language=data.source_language or source, target_language=data.target_language or target
-            )
+            source, target = data.source_language or source, data.target_language or target
+            data = replace(data, source_language=source, target_language=target)
         return data
 
     def __call__(self, console: Console) -> None:
         """Prints the findings."""
         from nmt_keras.check.findings import to_json, to_text, write_report
 
-        if self.output is not None:
+        if self.source and self.reference and self.output:
             from nmt_keras.check.outputs import check_outputs
 
             source, reference, output = (
@@ -115,9 +99,8 @@ class Check(Command):
             from matplotlib import style
 
             with style.context("default"):  # a user's matplotlibrc may need LaTeX
-                console.say(
-                    f"report written to {write_report(' '.join(self.paths) or str(self.output), found, self.to)}"
-                )
+                written = write_report(" ".join(self.paths) or str(self.output), found, self.to)
+            console.say(f"report written to {written}")
         if found:
             raise SystemExit(FOUND)
 

@@ -178,8 +178,8 @@ def _parts(
     for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
         if seen := repetitions(held, corpus.train):
             report(
-                f"{option}: {len(seen):,} of {len(held):,} pairs share a sentence with the training data, which inflates "
-                "their scores."
+                f"{option}: {len(seen):,} of {len(held):,} pairs share a sentence with the training data, which "
+                "inflates their scores."
             )
         for reason, count in kept_rows(held, filters)[1].items():
             if count:
