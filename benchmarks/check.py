@@ -16,6 +16,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,12 +126,11 @@ def catalogue(language: str) -> list[Pair]:
     """Returns the messages of two words or more of all catalogues in a language, with their English originals."""
     found = {}
     for path in sorted((LOCALES / language / "LC_MESSAGES").glob("*.mo")):
-        with path.open("rb") as file:
-            messages = vars(gettext.GNUTranslations(file))["_catalog"]
-        for original, message in messages.items():
-            if isinstance(original, str) and " " in original and message:
-                english = original.rpartition("\x04")[2]
-                found[Pair(" ".join(message.split()), " ".join(english.split()))] = None
+        with path.open("rb") as file, suppress(UnicodeError):
+            for original, message in vars(gettext.GNUTranslations(file))["_catalog"].items():
+                if isinstance(original, str) and " " in original and message:
+                    english = original.rpartition("\x04")[2]
+                    found[Pair(" ".join(message.split()), " ".join(english.split()))] = None
     return [pair for pair in found if all(pair) and max(map(len, pair)) < 300]
 
 
@@ -158,15 +158,13 @@ def main(settings: Settings) -> None:
     named: dict[str, dict[str, str]] = {}
     for name, pairs in corpora.items():
         outputs = translated(pairs[:1500])
-        kinds = (("corpus", faulty_corpora(pairs, catalogues[second]), corpus_findings),)
-        for kind, cases, findings in (
-            *kinds,
-            ("output", faulty_outputs(outputs), lambda outs, pairs=pairs: output_findings(pairs[:1500], outs)),
-        ):
-            for (fault, at), case in cases.items():
-                found = findings(case)
-                row = named.setdefault(f"{kind}: {fault}, {('weak', 'strong')[at]}", {})
-                row[name] = found[0].name if found else "nothing"
+        found = {
+            ("corpus", *key): corpus_findings(case) for key, case in faulty_corpora(pairs, catalogues[second]).items()
+        }
+        found |= {("output", *key): output_findings(pairs, case) for key, case in faulty_outputs(outputs).items()}
+        for (kind, fault, at), findings in found.items():
+            row = named.setdefault(f"{kind}: {fault}, {('weak', 'strong')[at]}", {})
+            row[name] = findings[0].name if findings else "nothing"
     clean = {"Spanish-English, all": spanish, **corpora} | {
         f"catalogues, {name}": found for name, found in catalogues.items()
     }

@@ -56,7 +56,10 @@ class Check(Command):
 
     def check(self) -> None:
         """Raises ValueError unless the options name exactly one corpus, run or set of translations."""
-        files, corpus = (self.source, self.reference, self.output), bool(self.paths or self.data.corpus)
+        files, corpus = (
+            (self.source, self.reference, self.output),
+            bool(self.paths or self.data.corpus or self.data.languages),
+        )
         wanted = "a corpus, a run, or --source, --reference and --output"
         require(corpus != any(files), "CORPUS", wanted, (*self.paths, *filter(None, files)))
         require(all(files) or not any(files), "--source, --reference, --output", "all three files", files)
@@ -115,7 +118,13 @@ class Check(Command):
             for option, files in (("--valid", data.valid), ("--test", data.test))
             if files
         }
-        found, pairs = check_corpus(read, held, data.languages, f"nmt check {' '.join(data.corpus)}", uneven)
+        found, pairs = check_corpus(
+            read,
+            held,
+            data.language_tags,
+            f"nmt check {' '.join(data.corpus) or f'--languages {data.languages}'}",
+            uneven,
+        )
         if self.repaired is not None:
             lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)
             write_whole(self.repaired, "".join(lines))
@@ -135,7 +144,7 @@ class Check(Command):
         from nmt_keras.runs import Run
 
         console.say("testing the model on validation pairs")
-        return worst_first([*found, *check_model(Run(run).translator(), corpus.valid, run, data.languages[1])])
+        return worst_first([*found, *check_model(Run(run).translator(), corpus.valid, run, data.language_tags[1])])
 
 
 MAX_OUTPUT = 1 << 28
