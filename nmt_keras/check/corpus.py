@@ -139,7 +139,7 @@ def check_corpus(
         max_tokens: Maximum number of tokens of a training pair.
     """
     report, pairs = corpus.report, corpus.pairs
-    again = f"{command} --repaired NEW.tsv, then train with --corpus NEW.tsv"
+    again = f"{command} --repaired NEW.tsv, then nmt train --corpus NEW.tsv --source-column 0 --target-column 1"
     text = Text.of(pairs, again, numbers=report.numbers)
     found = finding(
         "malformed",

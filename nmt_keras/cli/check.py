@@ -1,5 +1,6 @@
 """``nmt check``: names the causes of a bad model in a corpus, in translations or in a run."""
 
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,13 +119,10 @@ class Check(Command):
             for option, files in (("--valid", data.valid), ("--test", data.test))
             if files
         }
-        found, pairs = check_corpus(
-            read,
-            held,
-            data.language_tags,
-            f"nmt check {' '.join(data.corpus) or f'--languages {data.languages}'}",
-            uneven,
-        )
+        options = ["--tables"] * data.tables + ["--reverse"] * data.reverse
+        options += ["--languages", data.languages] if data.languages else []
+        command = f"nmt check {shlex.join([*data.corpus, *options])}"
+        found, pairs = check_corpus(read, held, data.language_tags, command, uneven)
         if self.repaired is not None:
             lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)
             write_whole(self.repaired, "".join(lines))
