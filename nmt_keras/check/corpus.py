@@ -259,7 +259,10 @@ def _alignment(text: Text) -> Iterator[Finding]:
     yield from (moved := shifts(text, found))
     if moved:  # repaired: the other pairs are compared with all pairs
         found = align_lines(*(word_matrix(lines) for _, lines in text.sides))
-    yield from unrelated(text, found, "unrelated")
+    nearly_all = found.unrelated_share > 0.9
+    yield from unrelated(
+        text, found, "unrelated", "Align the files again, from their documents" if nearly_all else None
+    )
 
 
 def shifts(text: Text, found: Alignment) -> list[Finding]:
@@ -287,7 +290,7 @@ def shifts(text: Text, found: Alignment) -> list[Finding]:
     )
 
 
-def unrelated(text: Text, found: Alignment, name: str) -> list[Finding]:
+def unrelated(text: Text, found: Alignment, name: str, remedy: str | None = None) -> list[Finding]:
     """Returns the finding ``name`` about pairs that do not belong together."""
     return text.found(
         name,
@@ -298,7 +301,7 @@ def unrelated(text: Text, found: Alignment, name: str) -> list[Finding]:
         repair=text.drop,
         values={"these pairs": found.gains[0], "random pairs": found.chance},
         unit="association (nats per word)",
-        remedy="Align the files again, from the original documents" if found.unrelated_share > 0.9 else None,
+        remedy=remedy,
     )
 
 

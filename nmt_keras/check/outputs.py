@@ -22,13 +22,18 @@ _UNKNOWN = re.compile(r"⁇|<unk>|\[UNK\]|\bUNK\b", re.IGNORECASE)
 
 
 def check_outputs(
-    source: Sequence[str], reference: Sequence[str], output: Sequence[str], language: str | None = None
+    source: Sequence[str],
+    reference: Sequence[str],
+    output: Sequence[str],
+    language: str | None = None,
+    command: str = "nmt translate RUN < SOURCE > OUTPUT",
 ) -> list[Finding]:
     """Checks translations.
 
     Args:
         source, reference, output: Lines of the three files.
         language: Code of the target language, for BLEU.
+        command: The command that translates, for remedies.
 
     Returns:
         The findings, worst first.
@@ -40,13 +45,13 @@ def check_outputs(
         1 - size / max(1, longest),
         f"The files have different numbers of lines: {counts}.",
         ["Lines after the first missing or additional line do not correspond."],
-        "Write one output line for each source line, also for an empty one: nmt translate RUN < SOURCE > OUTPUT",
+        f"Write one output line for each source line, also for an empty one: {command}",
     )
     text = Text(
         [*reference[:size]],
         [*output[:size]],
         range(1, size + 1),
-        "Translate again: nmt translate RUN < SOURCE > OUTPUT",
+        f"Translate again: {command}",
         "outputs: ",
     )
     if size:
@@ -70,7 +75,7 @@ def _copies(text: Text, source: Sequence[str], language: str | None) -> list[Fin
         "copied",
         rows,
         "outputs are copies of their source, or in its language.",
-        remedy="Check the training pairs for untranslated text: nmt check CORPUS",
+        remedy="Check the training pairs for untranslated text: nmt check RUN",
     )
 
 
@@ -102,7 +107,7 @@ def _few(text: Text, source: Sequence[str], language: str | None) -> list[Findin
         [row for row, line in enumerate(text.target) if line == most],
         f'outputs are "{most:.60}". {len(wanted):,} different references have {len(counts):,} different outputs.',
         share=max(often, fewer - 0.2 if fewer > 0.3 else 0.0),
-        remedy="Look whether the model reads its source: nmt check RUN. Check its training pairs: nmt check CORPUS",
+        remedy="Check whether the model reads its source, and its training pairs: nmt check RUN",
         values={"references": len(wanted), "outputs": len(counts)},
         unit="different lines",
     )

@@ -38,14 +38,15 @@ SYMPTOMS = 0.3
 """Factor of the severity of findings about translations. Their cause is elsewhere in the run."""
 
 
-def check_log(rows: Sequence[Mapping[str, Any]], recipe: Recipe, command: str = "nmt train") -> list[Finding]:
+def check_log(rows: Sequence[Mapping[str, Any]], recipe: Recipe, corpus: str = "") -> list[Finding]:
     """Checks the log of a training.
 
     Args:
         rows: Rows of the log, in order.
         recipe: Recipe of the run.
-        command: The command that trains, for remedies.
+        corpus: Options of the corpus, for remedies.
     """
+    command = f"nmt train {recipe.name}{corpus and ' '}{corpus} --run NEW"
     trained = [row for row in rows if row.get("cross_entropy") is not None]
     valid = [row for row in rows if row.get("valid_loss") is not None]
     if not trained or not valid:
@@ -77,7 +78,7 @@ def _rate(
         too_high,
         "The learning rate is too high: the loss rises again or does not fall.",
         evidence,
-        f"{command} --run NEW --train.learning-rate {min(rate / 5, high / 3):g}",
+        f"{command} --train.learning-rate {min(rate / 5, high / 3):g}",
         *drawn,
     )
     if too_high:
@@ -87,7 +88,7 @@ def _rate(
         float(bad and rate < low),
         "The learning rate is too low: the loss falls slowly.",
         evidence,
-        f"{command} --run NEW --train.learning-rate {max(rate * 10, low * 5):g}",
+        f"{command} --train.learning-rate {max(rate * 10, low * 5):g}",
         *drawn,
     )
     epochs = trained[-1].get("epoch", 1)
@@ -98,7 +99,7 @@ def _rate(
         ),
         f"Training stopped early: after {trained[-1]['step']:,} updates in {epochs} epochs the loss still fell.",
         evidence,
-        "Train a new run longer: nmt train --run NEW --epochs 10",
+        f"{command} --epochs {10 * epochs}",
         *drawn,
     )
 
@@ -117,7 +118,7 @@ def _fit(
             f"validation loss: lowest {min(losses):.2f}, last {losses[-1]:.2f} nats per token",
             f"training loss: {last:.2f} nats per token, {gap:.2f} lower",
         ],
-        f"More pairs, or {command} --run NEW --model.dropout 0.3 --width 0.5",
+        f"Train on more pairs, or a smaller model: {command} --model.dropout 0.3 --width 0.5",
         {f"{row['step']}": float(row["valid_loss"]) for row in valid},
         "validation loss (nats per token), by step",
     )
@@ -138,15 +139,15 @@ def check_model(
     source, reference = [pair.source for pair in pairs], [pair.target for pair in pairs]
     translations = translator.translate(source)
     output = [each.text for each in translations]
-    found = [*_reading(translator, source, reference, output)]
+    found = [*_reading(translator, source, reference, output, path)]
     found += _attention(translator, source, output)
     found += _search(translator, source, reference, output, path, language)
-    symptoms = check_outputs(source, reference, output, language)
+    symptoms = check_outputs(source, reference, output, language, f"nmt translate {path}")
     return [*found, *(replace(each, severity=round(SYMPTOMS * each.severity, 4)) for each in symptoms)]
 
 
 def _reading(
-    translator: ModelTranslator, source: Sequence[str], reference: Sequence[str], output: Sequence[str]
+    translator: ModelTranslator, source: Sequence[str], reference: Sequence[str], output: Sequence[str], path: Path
 ) -> Iterator[Finding]:
     """Yields the findings about log-likelihoods: of references, with other sources, and of the translations."""
     other = [*source[len(source) // 2 :], *source[: len(source) // 2]]
@@ -167,7 +168,7 @@ def _reading(
         max(0.0, 1 - (without - loss) / 0.6),
         "The model does not read its source: with the source of another sentence, its loss is almost the same.",
         evidence,
-        "Check the training pairs: nmt check CORPUS. If they are right, train longer",
+        "If there is no finding about the training pairs, train longer",
         *drawn,
     )
     yield from finding(
@@ -175,7 +176,7 @@ def _reading(
         (loss - unigram + 0.3) / 0.6,
         "The model predicts words no better than their frequencies.",
         evidence,
-        "Check the training pairs: nmt check CORPUS. If they are right, train longer",
+        "If there is no finding about the training pairs, train longer",
         *drawn,
     )
     better = [mine.log_prob < theirs.log_prob for mine, theirs in zip(own, scored, strict=True)]
@@ -184,7 +185,7 @@ def _reading(
         float(np.mean(better)),
         "The search does not find what the model prefers: many references are more probable than the translations.",
         [f"{np.mean(better):.0%} of the references are more probable", *evidence],
-        "nmt evaluate RUN --search.beam-size 5",
+        f"nmt evaluate {path} --search.beam-size 5",
     )
 
 

@@ -93,7 +93,8 @@ class Check(Command):
             source, reference, output = (
                 [*read_lines(path, MAX_OUTPUT)] for path in (self.source, self.reference, self.output)
             )
-            found = check_outputs(source, reference, output, self.data.target_language)
+            command = f"nmt translate RUN < {shlex.quote(self.source)} > {shlex.quote(self.output)}"
+            found = check_outputs(source, reference, output, self.data.target_language, command)
         elif self._run is not None:
             found = self._check_run(console, self._run)
         else:
@@ -135,7 +136,9 @@ class Check(Command):
         from nmt_keras.corpus.loading import load_corpus
 
         recipe, data = read_recipe(run), self.data
-        found = check_log(read_rows(run / LOG)[0], recipe)
+        found = check_log(
+            read_rows(run / LOG)[0], recipe, shlex.join(("--corpus", *data.corpus)) if data.corpus else ""
+        )
         found += self._check_corpus(console, data)
         corpus = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=recipe.filters)
         import_tensorflow(SIDE_BY_SIDE)
