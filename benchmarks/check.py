@@ -41,28 +41,28 @@ def _misread(text: str) -> str:
     return text.encode().decode("cp1252", "ignore")
 
 
-CHANGES: dict[str, tuple[float, float, Change]] = {
-    "swapped": (0.1, 0.5, lambda draw, pair, all_: (pair.target, pair.source)),
-    "untranslated": (0.1, 0.4, lambda draw, pair, all_: (pair.source, pair.source)),
-    "stand-in": (0.03, 0.2, lambda draw, pair, all_: (pair.source, all_[0].target)),
-    "mojibake": (0.1, 1.0, lambda draw, pair, all_: (_misread(f"{pair.source} é"), pair.target)),
-    "entities": (0.1, 1.0, lambda draw, pair, all_: (pair.source, html.escape(f'"{pair.target}"'))),
-    "lost-letters": (0.1, 1.0, lambda draw, pair, all_: (re.sub("[^ -~]|u", "\ufffd", pair.source), pair.target)),
-    "subword-marks": (0.1, 1.0, lambda draw, pair, all_: (_pieces("@@", pair.source), _pieces("@@", pair.target))),
-    "tokenised": (0.2, 1.0, lambda draw, pair, all_: (pair.source, re.sub(r"(\W)", r" \1", pair.target))),
-    "lower-case": (0.25, 1.0, lambda draw, pair, all_: (pair.source, pair.target.lower())),
-    "unrelated": (0.12, 0.5, lambda draw, pair, all_: (pair.source, draw.choice(all_).target)),
-    "cut-off": (0.15, 0.6, lambda draw, pair, all_: (pair.source, pair.target[: 1 + len(pair.target) // 2])),
-    "decomposed": (0.2, 1.0, lambda draw, pair, all_: (pair.source, unicodedata.normalize("NFD", f"é{pair.target}"))),
+CHANGES: dict[str, tuple[tuple[float, float], Change]] = {
+    "swapped": ((0.1, 0.5), lambda draw, pair, all_: (pair.target, pair.source)),
+    "untranslated": ((0.1, 0.4), lambda draw, pair, all_: (pair.source, pair.source)),
+    "stand-in": ((0.03, 0.2), lambda draw, pair, all_: (pair.source, all_[0].target)),
+    "mojibake": ((0.1, 1.0), lambda draw, pair, all_: (_misread(f"{pair.source} é"), pair.target)),
+    "entities": ((0.1, 1.0), lambda draw, pair, all_: (pair.source, html.escape(f'"{pair.target}"'))),
+    "lost-letters": ((0.1, 1.0), lambda draw, pair, all_: (re.sub("[^ -~]|u", "\ufffd", pair.source), pair.target)),
+    "subword-marks": ((0.1, 1.0), lambda draw, pair, all_: (_pieces("@@", pair.source), _pieces("@@", pair.target))),
+    "tokenised": ((0.2, 1.0), lambda draw, pair, all_: (pair.source, re.sub(r"(\W)", r" \1", pair.target))),
+    "lower-case": ((0.25, 1.0), lambda draw, pair, all_: (pair.source, pair.target.lower())),
+    "unrelated": ((0.12, 0.5), lambda draw, pair, all_: (pair.source, draw.choice(all_).target)),
+    "cut-off": ((0.15, 0.6), lambda draw, pair, all_: (pair.source, pair.target[: 1 + len(pair.target) // 2])),
+    "decomposed": ((0.2, 1.0), lambda draw, pair, all_: (pair.source, unicodedata.normalize("NFD", f"é{pair.target}"))),
 }
 """Faults of single pairs: the share of changed pairs at each strength, and the changed pair."""
 
-OUTPUTS: dict[str, tuple[float, float, Change]] = {
-    "few-outputs": (0.1, 0.6, lambda draw, pair, all_: (pair.source, all_[0].target)),
-    "copied": (0.1, 0.6, lambda draw, pair, all_: (pair.source, pair.source)),
-    "loops": (0.1, 0.6, lambda draw, pair, all_: (pair.source, pair.target + " and so on" * 5)),
-    "empty-outputs": (0.02, 0.3, lambda draw, pair, all_: (pair.source, "")),
-    "lower-case": (0.3, 1.0, lambda draw, pair, all_: (pair.source, pair.target.lower())),
+OUTPUTS: dict[str, tuple[tuple[float, float], Change]] = {
+    "few-outputs": ((0.1, 0.6), lambda draw, pair, all_: (pair.source, all_[0].target)),
+    "copied": ((0.1, 0.6), lambda draw, pair, all_: (pair.source, pair.source)),
+    "loops": ((0.1, 0.6), lambda draw, pair, all_: (pair.source, pair.target + " and so on" * 5)),
+    "empty-outputs": ((0.02, 0.3), lambda draw, pair, all_: (pair.source, "")),
+    "lower-case": ((0.3, 1.0), lambda draw, pair, all_: (pair.source, pair.target.lower())),
 }
 """Faults of single translations. The targets are the translations."""
 
@@ -86,7 +86,7 @@ def faulty_corpora(pairs: Pairs, foreign: Pairs) -> dict[tuple[str, int], list[P
     def replaced(draw: random.Random, pair: Pair, _: Pairs) -> tuple[str, str]:
         return draw.choice(foreign).source, pair.target
 
-    found = {(name, at): changed(pairs, values[at], values[2]) for name, values in CHANGES.items() for at in (0, 1)}
+    found = {(name, at): changed(pairs, shares[at], one) for name, (shares, one) in CHANGES.items() for at in (0, 1)}
     for at, (begin, offset, share, size) in enumerate(((0.7, 1, 0.05, 500), (0.0, 4, 0.4, 200))):
         found["shifted", at] = shifted(pairs, begin, offset)
         found["foreign", at] = changed(pairs, share, replaced)
@@ -106,7 +106,7 @@ def translated(pairs: Pairs) -> list[Pair]:
 
 def faulty_outputs(pairs: Pairs) -> dict[tuple[str, int], list[Pair]]:
     """Returns sources and translations for each fault and strength, 0 or 1."""
-    found = {(name, at): changed(pairs, values[at], values[2]) for name, values in OUTPUTS.items() for at in (0, 1)}
+    found = {(name, at): changed(pairs, shares[at], one) for name, (shares, one) in OUTPUTS.items() for at in (0, 1)}
     return found | {("shifted", at): shifted(pairs, begin, 1) for at, begin in enumerate((0.6, 0.0))}
 
 
@@ -119,12 +119,13 @@ def corpus_findings(pairs: Pairs) -> list[Finding]:
 def output_findings(pairs: Pairs, outputs: Pairs) -> list[Finding]:
     """Returns the findings about translations; ``pairs`` has the references."""
     both = [*zip(pairs, outputs, strict=False)]
-    return check_outputs(*zip(*((pair.source, pair.target, out.target) for pair, out in both), strict=True))
+    sources, references = ([pair[at] for pair, _ in both] for at in (0, 1))
+    return check_outputs(sources, references, [out.target for _, out in both])
 
 
 def catalogue(language: str) -> list[Pair]:
     """Returns the messages of two words or more of all catalogues in a language, with their English originals."""
-    found = {}
+    found: dict[Pair, None] = {}
     for path in sorted((LOCALES / language / "LC_MESSAGES").glob("*.mo")):
         with path.open("rb") as file, suppress(UnicodeError):
             for original, message in vars(gettext.GNUTranslations(file))["_catalog"].items():
