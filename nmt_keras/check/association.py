@@ -42,7 +42,7 @@ NONE = len(OFFSETS)
 """Index after those of ``OFFSETS``: the line has no partner at any offset."""
 
 
-words_of = lru_cache(2**19)(split_words)
+words_of = lru_cache(2**18)(split_words)
 """``split_words`` of the lines that are checked, each of them several times."""
 
 

@@ -63,7 +63,7 @@ LIMITS: Mapping[str, Limit] = {
         0.4, 0.99, "rise of the training loss in nats, ten times the share of skipped updates, or 1", "0.1"
     ),
     "rate-too-low": Limit(0.5, 0.98, "1 if BLEU is below 15 and the rate below the usual ones", "0"),
-    "stopped-early": Limit(0.5, 0.5, "1 if BLEU is below 15 and the losses still fall", "0"),
+    "stopped-early": Limit(0.5, 0.86, "1 if BLEU is below 15 and the losses still fall", "0"),
     "overfitting": Limit(
         0.25, 0.9, "rise of the validation loss, or its distance from the training loss less 1.5", "0.1"
     ),

@@ -145,7 +145,11 @@ class Check(Command):
         from nmt_keras.runs import Run
 
         console.say("testing the model on validation pairs")
-        return worst_first([*found, *check_model(Run(run).translator(), corpus.valid, run, data.language_tags[1])])
+        try:
+            found += check_model(Run(run).translator(), corpus.valid, run, data.language_tags[1])
+        except FileNotFoundError as error:  # no checkpoint yet
+            console.say(f"the model is not tested: {error}")
+        return worst_first(found)
 
 
 MAX_OUTPUT = 1 << 28
