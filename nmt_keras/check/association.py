@@ -22,24 +22,19 @@ from nmt_keras.corpus.selection import split_words
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-OFFSETS = np.arange(-10, 11)
-"""Offsets between a source line and its target line."""
+OFFSETS = np.arange(-10, 11)  # offsets between a source line and its target line
 
 SCANNED = 20_000
 """Maximum number of lines that translations are learnt from at each offset: stretches from the whole corpus."""
 
-WORDS = 20_000
-"""Maximum number of different words per side, the most frequent."""
+WORDS = 20_000  # maximum number of different words per side, the most frequent
 
-STRETCH = 500
-"""Lines of a stretch."""
+STRETCH = 500  # lines of a stretch
 
 KEPT, ROUNDS, NEGLIGIBLE = 0.2, 4, 0.005
-CHANGE = 40.0
-"""Nats that a stretch with another offset must gain at each end."""
+CHANGE = 40.0  # nats that a stretch with another offset must gain at each end
 
-NONE = len(OFFSETS)
-"""Index after those of ``OFFSETS``: the line has no partner at any offset."""
+NONE = len(OFFSETS)  # index after those of ``OFFSETS``: the line has no partner at any offset
 
 
 words_of = lru_cache(2**18)(split_words)

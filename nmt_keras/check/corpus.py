@@ -22,14 +22,11 @@ from nmt_keras.corpus.reading import Corpus, Pair
 from nmt_keras.corpus.split import repetitions
 from nmt_keras.languages import spaced
 
-FEWEST = 100
-"""Minimum number of pairs of checks that learn from the pairs."""
+FEWEST = 100  # minimum number of pairs of checks that learn from the pairs
 
-EXAMPLES = 3
-"""Number of lines that a finding quotes."""
+EXAMPLES = 3  # number of lines that a finding quotes
 
-TOKENS_PER_WORD = 1.3
-"""Tokens per word of Spanish and English with 8,000 subwords."""
+TOKENS_PER_WORD = 1.3  # tokens per word of Spanish and English with 8,000 subwords
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 

@@ -65,11 +65,9 @@ _VOCABULARY = sorted({word for words in FREQUENT.values() for word in words})
 
 
 ROUNDS, SURE = 3, 2.0
-SEEDS = 0.004
-"""Share of lines with frequent words of a third language from which on other lines are compared with them."""
+SEEDS = 0.004  # share of lines with frequent words of a third language from which on other lines are compared with them
 
-HALF = 0.35
-"""Share of swapped pairs from which on the most frequent order does not tell which pairs are swapped."""
+HALF = 0.35  # share of swapped pairs from which on the most frequent order does not tell which pairs are swapped
 
 
 class Rows(NamedTuple):

@@ -22,20 +22,16 @@ from nmt_keras.evaluation.metrics import bleu
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
 
-SENTENCES = 300
-"""Number of held-out pairs that the model is tested on."""
+SENTENCES = 300  # number of held-out pairs that the model is tested on
 
-FEW_WORDS = 5
-"""Minimum number of source tokens of pairs whose attention is tested."""
+FEW_WORDS = 5  # minimum number of source tokens of pairs whose attention is tested
 
 USUAL_RATES: Mapping[str, tuple[float, float]] = {"adam": (2e-4, 0.01), "adadelta": (0.05, 8.0), "sgd": (0.03, 8.0)}
 """Lowest and highest usual learning rate of each optimizer."""
 
-LEARNT = 15.0
-"""BLEU of a model that has learnt to translate."""
+LEARNT = 15.0  # BLEU of a model that has learnt to translate
 
-SYMPTOMS = 0.3
-"""Factor of the severity of findings about translations. Their cause is elsewhere in the run."""
+SYMPTOMS = 0.3  # factor of the severity of findings about translations. Their cause is elsewhere in the run
 
 
 def check_log(rows: Sequence[Mapping[str, Any]], recipe: Recipe, corpus: str = "") -> list[Finding]:

@@ -18,8 +18,7 @@ from nmt_keras.io.lines import read_lines
 from nmt_keras.languages import is_language
 from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe
 
-FOUND = 3
-"""Exit code if there are findings."""
+FOUND = 3  # exit code if there are findings
 
 
 @dataclass(frozen=True)
@@ -152,5 +151,4 @@ class Check(Command):
         return worst_first(found)
 
 
-MAX_OUTPUT = 1 << 28
-"""Maximum number of bytes of each file of translations."""
+MAX_OUTPUT = 1 << 28  # maximum number of bytes of each file of translations

@@ -30,8 +30,7 @@ WORDS_PER_MINUTE = 250_000
 """Target words that ``small-corpus`` trains on per minute: 17 epochs of 29,000 pairs of 12.2 words took 24 minutes on
 two cores, AMD EPYC."""
 
-LOW_BLEU = 5.0
-"""BLEU below which ``nmt train`` names ``nmt check``."""
+LOW_BLEU = 5.0  # BLEU below which ``nmt train`` names ``nmt check``
 
 FALLING_BACK = (
     "The demo continues with the built-in sample corpus: sentences from a small grammar. Its scores "
