@@ -209,17 +209,17 @@ def _languages(text: Text, declared: Languages) -> Iterator[Finding]:
         )
         return
     if len(text.source) >= FEWEST:
-        rows = unexpected(text.source, text.target)
+        swapped, same = unexpected(text.source, text.target)
         yield from text.found(
             "swapped",
-            np.flatnonzero(rows.swapped),
+            np.flatnonzero(swapped),
             "pairs have swapped sides: each side looks like the other side of the other pairs.",
             repair=text.swap,
         )
         copied = [s == t and len(_WORD.findall(s)) > 2 for s, t in zip(text.source, text.target, strict=True)]
         yield from text.found(
             "untranslated",
-            np.flatnonzero(rows.same | np.array(copied)),
+            np.flatnonzero(same | np.array(copied)),
             "pairs are not translated: both sides have the same language.",
             repair=text.drop,
             evidence=[f"{sum(copied):,} pairs have the same text on both sides"],
@@ -360,8 +360,9 @@ def other_forms(option: str, held: Sequence[Pair], train: Sequence[Pair]) -> lis
     found = []
     for at, side in enumerate(SIDES):
         shares = [shares_of([pair[at] for pair in pairs[:: max(1, len(pairs) // 5000)]]) for pairs in (train, held)]
-        name = max(shares[0], key=lambda each: abs(shares[0][each] - shares[1][each]))
-        ours, theirs = shares[0][name], shares[1][name]
+        differences = {name: shares[0].get(name, 0.0) - shares[1].get(name, 0.0) for name in shares[0] | shares[1]}
+        name = max(differences, key=lambda each: abs(differences[each]))
+        ours, theirs = (share.get(name, 0.0) for share in shares)
         found += finding(
             "other-form",
             abs(ours - theirs) if len(held) >= FEWEST else 0.0,

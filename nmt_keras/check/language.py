@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,13 +67,6 @@ ROUNDS, SURE = 3, 2.0
 SEEDS = 0.004  # share of lines with frequent words of a third language from which on other lines are compared with them
 
 HALF = 0.35  # share of swapped pairs from which on the most frequent order does not tell which pairs are swapped
-
-
-class Rows(NamedTuple):
-    """Rows of pairs whose sides have an unexpected language. A row is in one of them only."""
-
-    swapped: Flags
-    same: Flags  # both sides in one language
 
 
 def frequent_words(lines: Sequence[str]) -> NDArray[np.int64]:
@@ -145,8 +137,8 @@ def script_of(line: str) -> str:
     return "KANA" if scripts["KANA"] else scripts.most_common(1)[0][0]
 
 
-def unexpected(source: Sequence[str], target: Sequence[str]) -> Rows:
-    """Finds pairs whose sides are swapped, and pairs with both sides in one language.
+def unexpected(source: Sequence[str], target: Sequence[str]) -> tuple[Flags, Flags]:
+    """Returns the pairs whose sides are swapped, [N], and those with both sides in one language, [N].
 
     The words of each side tell its language: SUM over words of log(occurrences on the source side / on the target
     side). Pairs that are found to be swapped count as such in the next round.
@@ -162,4 +154,4 @@ def unexpected(source: Sequence[str], target: Sequence[str]) -> Rows:
         weight = log_ratio(here, there)
         left, right = first @ weight, second @ weight
         swapped = (left < -SURE) & (right > SURE)
-    return Rows(swapped, ((left < -SURE) & (right < -SURE)) | ((left > SURE) & (right > SURE)))
+    return swapped, ((left < -SURE) & (right < -SURE)) | ((left > SURE) & (right > SURE))

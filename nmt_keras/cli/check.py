@@ -16,9 +16,10 @@ from nmt_keras.corpus import CorpusOptions
 from nmt_keras.io.files import read_rows, write_whole
 from nmt_keras.io.lines import read_lines
 from nmt_keras.languages import is_language
-from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe
+from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe, require_corpus
 
 FOUND = 3  # exit code if there are findings
+MAX_OUTPUT = 1 << 28  # maximum number of bytes of each file of translations
 
 
 @dataclass(frozen=True)
@@ -58,29 +59,18 @@ class Check(Command):
         """Raises ValueError unless the options name exactly one corpus, run or set of translations."""
         files, corpus = (
             (self.source, self.reference, self.output),
-            bool(self.paths or self.data.corpus or self.data.languages),
+            self.paths or self.data.corpus or self.data.languages,
         )
         wanted = "a corpus, a run, or --source, --reference and --output"
-        require(corpus != any(files), "CORPUS", wanted, (*self.paths, *filter(None, files)))
-        require(all(files) or not any(files), "--source, --reference, --output", "all three files", files)
-        require(self.data.prepared is None, "--prepared", "the text of a corpus", self.data.prepared)
-        require(self.repaired is None or (corpus and not self._run), "--repaired", "a corpus", str(self.repaired))
-        require(not self.paths or self._run is not None or bool(self._corpus), "CORPUS", wanted, self.paths)
+        require(bool(corpus) != any(files) and any(files) == all(files), "CORPUS", wanted, (*self.paths, *files))
+        require(self._run is not None or self.data.prepared is None, "--prepared", "text", self.data.prepared)
+        require(self.repaired is None or bool(corpus), "--repaired", "a corpus", str(self.repaired))
+        if self.paths and self._run is None:
+            replace(self.data, corpus=self.paths)  # raises ValueError
 
     @property
     def _run(self) -> Path | None:
         return Path(self.paths[0]) if len(self.paths) == 1 and is_run(Path(self.paths[0])) else None
-
-    @property
-    def _corpus(self) -> CorpusOptions:
-        """The corpus of the command line. Suffixes such as .es are languages."""
-        data = replace(self.data, corpus=self.paths or self.data.corpus)
-        suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 and not data.tables else []
-        if suffixes and all(len(each) in (2, 3) and is_language(each) for each in suffixes):
-            source, target = (suffixes[at] for at in data.order)
-            source, target = data.source_language or source, data.target_language or target
-            data = replace(data, source_language=source, target_language=target)
-        return data
 
     def __call__(self, console: Console) -> None:
         """Prints the findings."""
@@ -97,7 +87,7 @@ class Check(Command):
         elif self._run is not None:
             found = self._check_run(console, self._run)
         else:
-            found = self._check_corpus(console, self._corpus)
+            found = self._check_corpus(console, replace(self.data, corpus=self.paths or self.data.corpus))
         print(to_json(found) if self.json else to_text(found), end="")
         if self.to is not None:
             from matplotlib import style
@@ -114,15 +104,15 @@ class Check(Command):
 
         uneven: list[str] = []
         read = read_corpus(replace(data, max_malformed=1.0), Path("data"), console.say, uneven.append)
-        held = {
-            option: load_pairs(data, files, console.say)
-            for option, files in (("--valid", data.valid), ("--test", data.test))
-            if files
-        }
+        files = {"--valid": data.valid, "--test": data.test}
+        held = {option: load_pairs(data, paths, console.say) for option, paths in files.items() if paths}
         options = ["--tables"] * data.tables + ["--reverse"] * data.reverse
-        options += ["--languages", data.languages] if data.languages else []
-        command = f"nmt check {shlex.join([*data.corpus, *options])}"
-        found, pairs = check_corpus(read, held, data.language_tags, command, uneven)
+        command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
+        suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 else [""]
+        named = [suffixes[at] for at in data.order] if all(map(is_language, suffixes)) else [None, None]
+        source, target = data.language_tags
+        languages = source or named[0], target or named[1]
+        found, pairs = check_corpus(read, held, languages, command, uneven)
         if self.repaired is not None:
             lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)
             write_whole(self.repaired, "".join(lines))
@@ -132,23 +122,24 @@ class Check(Command):
     def _check_run(self, console: Console, run: Path) -> list[Finding]:
         from nmt_keras.check.findings import worst_first
         from nmt_keras.check.run import check_log, check_model
-        from nmt_keras.corpus.loading import load_corpus
+        from nmt_keras.corpus.loading import load_corpus, load_pairs
 
         recipe, data = read_recipe(run), self.data
-        found = check_log(
-            read_rows(run / LOG)[0], recipe, shlex.join(("--corpus", *data.corpus)) if data.corpus else ""
-        )
-        found += self._check_corpus(console, data)
-        corpus = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=recipe.filters)
+        require_corpus(run, data)
+        corpus = shlex.join(("--corpus", *data.corpus)) if data.corpus else ""
+        found = check_log(read_rows(run / LOG)[0], recipe, corpus)
+        if data.prepared is None:
+            found += self._check_corpus(console, data)
+            filters = recipe.filters
+            held_out = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=filters).valid
+        else:
+            held_out = load_pairs(data, data.valid, console.say)
         import_tensorflow(SIDE_BY_SIDE)
         from nmt_keras.runs import Run
 
         console.say("testing the model on validation pairs")
         try:
-            found += check_model(Run(run).translator(), corpus.valid, run, data.language_tags[1])
+            found += check_model(Run(run).translator(), held_out, run, data.language_tags[1])
         except FileNotFoundError as error:  # no checkpoint yet
             console.say(f"the model is not tested: {error}")
         return worst_first(found)
-
-
-MAX_OUTPUT = 1 << 28  # maximum number of bytes of each file of translations
