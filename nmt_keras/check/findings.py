@@ -33,7 +33,7 @@ LIMITS: Mapping[str, Limit] = {
     "unrelated": Limit(0.07, 0.9, "estimated share of pairs that are no translations", "0.033"),
     "cut-off": Limit(0.06, 0.7, "share of sentences whose other side ends early", "0.045"),
     "too-long": Limit(0.2, 0.5, "share of pairs beyond TrainConfig.max_tokens", "0.02"),
-    "too-few": Limit(0.19, 0.4, "share of the words that occur once", "0.185 (2,000 pairs)"),
+    "too-few": Limit(0.19, 0.3, "share of the words that occur once", "0.185 (2,000 pairs)"),
     "other-form": Limit(0.2, 0.9, "difference of a form's shares in training and held-out text", "0.02"),
     # forms of lines, in corpora and outputs
     "lost-letters": Limit(0.01, 0.9, "share of lines", "0.0001"),

@@ -121,7 +121,7 @@ class Check(Command):
 
     def _check_run(self, console: Console, run: Path) -> list[Finding]:
         from nmt_keras.check.findings import worst_first
-        from nmt_keras.check.run import check_log, check_model
+        from nmt_keras.check.run import as_cause, check_log, check_model
         from nmt_keras.corpus.loading import load_corpus, load_pairs
 
         recipe, data = read_recipe(run), self.data
@@ -129,7 +129,7 @@ class Check(Command):
         corpus = shlex.join(("--corpus", *data.corpus)) if data.corpus else ""
         found = check_log(read_rows(run / LOG)[0], recipe, corpus)
         if data.prepared is None:
-            found += self._check_corpus(console, data)
+            found += [as_cause(each) for each in self._check_corpus(console, data)]
             filters = recipe.filters
             held_out = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=filters).valid
         else:
