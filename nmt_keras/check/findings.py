@@ -45,7 +45,7 @@ LIMITS: Mapping[str, Limit] = {
     "tokenised": Limit(0.05, 0.6, "share of lines with full stops, commas or letters without spaces", "0.003"),
     "joined-words": Limit(0.02, 0.8, "share of lines of 30 letters or more", "0.002"),
     "decomposed": Limit(0.02, 0.4, "share of lines", "0.0024"),
-    "lower-case": Limit(0.13, 0.5, "share of cased sentences", "0.1"),
+    "lower-case": Limit(0.16, 0.5, "share of cased sentences", "0.13"),
     "upper-case": Limit(0.05, 0.6, "share of cased sentences", "0.001"),
     # outputs
     "empty-outputs": Limit(0.005, 1.0, "share of empty outputs", "0"),

@@ -101,7 +101,7 @@ def foreign(lines: Sequence[str], counts: NDArray[np.int64]) -> tuple[str, Flags
         found[f"script {name}"] = scripts == name
     name = max(found, key=lambda each: int(found[each].sum()), default="")
     flags = found.get(name, np.zeros(len(lines), bool))
-    return name, _extended(lines, flags) if flags.sum() > max(10, SEEDS * len(lines)) else flags
+    return name, _extended(lines, flags) if flags.sum() > max(4, SEEDS * len(lines)) else flags
 
 
 def _extended(lines: Sequence[str], flags: Flags) -> Flags:

@@ -62,7 +62,7 @@ def check_outputs(
 
 def _empty(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
     rows = [row for row, line in enumerate(text.target) if not line.strip() and text.source[row].strip()]
-    return text.found("empty-outputs", rows, "outputs are empty lines.")
+    return text.found("empty-outputs", rows, "outputs are empty lines.", repair=text.drop)
 
 
 def _copies(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
@@ -75,6 +75,7 @@ def _copies(text: Text, source: Sequence[str], language: str | None) -> list[Fin
         "copied",
         rows,
         "outputs are copies of their source, or in its language.",
+        repair=text.drop,
         remedy="Check the training pairs for untranslated text: nmt check RUN",
     )
 
@@ -107,6 +108,7 @@ def _few(text: Text, source: Sequence[str], language: str | None) -> list[Findin
         [row for row, line in enumerate(text.target) if line == most],
         f'outputs are "{most:.60}". {len(wanted):,} different references have {len(counts):,} different outputs.',
         share=max(often, fewer - 0.2 if fewer > 0.3 else 0.0),
+        repair=text.drop,
         remedy="Check whether the model reads its source, and its training pairs: nmt check RUN",
         values={"references": len(wanted), "outputs": len(counts)},
         unit="different lines",
@@ -178,7 +180,7 @@ def _forms(text: Text, source: Sequence[str], language: str | None) -> Iterator[
 
 
 def _partners(text: Text, source: Sequence[str], language: str | None) -> Iterator[Finding]:
-    if len(source) < FEWEST:
+    if len(text.pairs()) < max(FEWEST, len(source) / 2):
         return
     both = csr_array(word_matrix([*text.source, *text.target]))
     found = align_lines(both[: len(source)], both[len(source) :], learn=False)

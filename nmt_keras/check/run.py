@@ -31,12 +31,12 @@ USUAL_RATES: Mapping[str, tuple[float, float]] = {"adam": (2e-4, 0.01), "adadelt
 
 LEARNT = 15.0  # BLEU of a model that has learnt to translate
 
-SERIOUS = 0.1  # severity of findings about training pairs that cause those about their model
+SERIOUS = 0.1  # severity of findings about training pairs that cause bad models
 SYMPTOMS = 0.3  # factor of the severity of findings about translations. Their cause is elsewhere in the run
 
 
 def as_cause(found: Finding) -> Finding:
-    """Returns a finding about the training pairs as one about a run: a serious one causes all others but wrong rates."""
+    """Returns a finding about the training pairs as one about a run. A serious one ranks below wrong rates only."""
     return replace(found, severity=round(0.9 + 0.08 * found.severity, 4)) if found.severity > SERIOUS else found
 
 
