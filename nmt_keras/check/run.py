@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nmt_keras.check.corpus import FEWEST
 from nmt_keras.check.findings import Finding, finding, worst_first
 from nmt_keras.check.outputs import check_outputs
 from nmt_keras.config import Recipe, SearchConfig
@@ -115,7 +116,7 @@ def _fit(
     rise, gap = losses[-1] - min(losses), losses[-1] - last
     yield from finding(
         "overfitting",
-        max(rise, gap - 1.5),
+        max(rise, gap - 0.8),
         "The model overfits: it knows its training pairs by heart.",
         [
             f"validation loss: lowest {min(losses):.2f}, last {losses[-1]:.2f} nats per token",
@@ -228,6 +229,8 @@ def _search(
     language: str | None,
 ) -> Iterator[Finding]:
     own = translator.search
+    if len(source) < FEWEST:
+        return
     others = {"": output}
     for options, search in (
         ("--search.beam-size 1", SearchConfig(replaces_unknown=own.replaces_unknown)),
