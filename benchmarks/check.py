@@ -15,7 +15,7 @@ import random
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,15 +170,29 @@ def main(settings: Settings) -> None:
         f"catalogues, {name}": found for name, found in catalogues.items()
     }
     false = {name: [each.name for each in corpus_findings(pairs)] for name, pairs in clean.items()}
-    hits = [
-        fault.partition(": ")[2].partition(",")[0] == found for fault, row in named.items() for found in row.values()
-    ]
-    rows = [{"fault": fault, **row} for fault, row in named.items()]
-    told = (
-        f"{sum(hits)} of {len(hits)} seeded faults are named first ({sum(hits) / len(hits):.0%}). "
-        f"{sum(map(bool, false.values()))} of {len(false)} clean corpora have a finding."
+    print_result(
+        before, {"named": named, "false": false, "cpu_seconds": time.process_time() - began}, *shown(named, false)
     )
-    print_result(before, {"named": named, "false": false, "cpu_seconds": time.process_time() - began}, told, rows)
+
+
+def shown(
+    named: Mapping[str, Mapping[str, str]], false: Mapping[str, Sequence[str]]
+) -> tuple[str, list[dict[str, str]]]:
+    """Returns the summary and the table: the corpora whose fault is named first, and the other first findings."""
+    rows: dict[str, dict[str, str]] = {}
+    hits = 0
+    for case, first in named.items():
+        fault, _, strength = case.partition(", ")
+        others = [name for name in first.values() if name != fault.partition(": ")[2]]
+        hits += len(first) - len(others)
+        count = f"{len(first) - len(others)} of {len(first)}"
+        rows.setdefault(fault, {"fault": fault})[strength] = " ".join([count, *(f"({name})" for name in others)])
+    total = sum(map(len, named.values()))
+    told = (
+        f"{hits} of {total} seeded faults are named first ({hits / total:.0%}). {sum(map(bool, false.values()))} of "
+        f"{len(false)} clean corpora have a finding."
+    )
+    return told, [*rows.values()]
 
 
 if __name__ == "__main__":
