@@ -12,6 +12,7 @@ Results go to standard output, everything else to standard error. Exit codes:
     0        done
     1        an error, in one line; --debug shows its traceback
     2        the command line is wrong
+    3        nmt check has findings
     128 + N  ended by signal N: 130 after Ctrl-C, 141 if the process that reads the output has ended
 """
 
@@ -33,6 +34,7 @@ import tyro
 
 import nmt_keras
 from nmt_keras.cli.cache import use_compilation_cache
+from nmt_keras.cli.check import Check
 from nmt_keras.cli.command import SETTINGS, Command, named_modules, shortened
 from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.console import Console, with_options
@@ -53,6 +55,7 @@ COMMANDS: dict[str, type[Command]] = {
     "train": Train,
     "evaluate": Evaluate,
     "compare": Compare,
+    "check": Check,
     "runs": Runs,
     "translate": Translate,
     "align": Align,

@@ -14,10 +14,11 @@ import tyro
 from nmt_keras.cli.command import RARE, Command, Console, named_run
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, CorpusUnavailable, SplitCorpus, evaluation_pairs
+from nmt_keras.io.files import read_rows
 from nmt_keras.io.lines import CUT, tell_lines
 from nmt_keras.languages import spaced
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, SMALL_CORPUS, find_recipe
-from nmt_keras.runs.directory import is_run, read_origin, read_recipe, require_corpus, with_languages_of
+from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.runs.training_data import PreparedSplit
@@ -28,6 +29,8 @@ SMALL_CORPUS_PAIRS = 60_000
 WORDS_PER_MINUTE = 250_000
 """Target words that ``small-corpus`` trains on per minute: 17 epochs of 29,000 pairs of 12.2 words took 24 minutes on
 two cores, AMD EPYC."""
+
+LOW_BLEU = 5.0  # BLEU below which ``nmt train`` names ``nmt check``
 
 FALLING_BACK = (
     "The demo continues with the built-in sample corpus: sentences from a small grammar. Its scores "
@@ -173,6 +176,7 @@ class Train(Command):
 
         Uses all GPUs of this machine, or the workers in ``TF_CONFIG``. Of several workers, only the chief evaluates.
         """
+        from nmt_keras.check.run import check_log
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.runs import Run
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
@@ -220,6 +224,10 @@ class Train(Command):
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "
                 f"({score['search']}, {score['sentences_per_s']} sentences/s; {score['signature']})"
             )
+        signs = [each.what for each in check_log(read_rows(folder / LOG)[0], recipe)]
+        signs += [f"{part}: BLEU is low." for part, score in run.scores().items() if score["bleu"] < LOW_BLEU]
+        if signs:
+            console.say(f"Warning: {signs[0]} To find the cause: nmt check {folder}")
         return folder
 
 

@@ -1,7 +1,7 @@
 """Loads the corpus that ``CorpusOptions`` describe: reads or downloads it, splits it, and attaches word alignments."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from nmt_keras.corpus.columns import Layout
 from nmt_keras.corpus.download import PAIRS_URL, SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.options import CorpusOptions, pair_code
-from nmt_keras.corpus.reading import Corpus, Pair, collect, read_parallel, stream_pairs
+from nmt_keras.corpus.reading import Corpus, FaultyLine, Pair, UnevenFiles, collect, stream_pairs, stream_parallel
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, repetitions, shuffle_pairs, split_pairs
 from nmt_keras.io.lines import MAX_FILE_BYTES, read_lines
@@ -58,12 +58,7 @@ def load_corpus(
         options.prepared,
         "Only nmt train supports prepared corpora.",
     )
-    is_sample = options.corpus == (SAMPLE_NAME,)
-    downloads = not options.corpus and not options.valid
-    files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
-    read = _read(options, files, options.tables, report, english_first=is_sample or downloads)
-    if options.licence is not None:
-        report(f"{options.name}: {options.licence}")
+    read = read_corpus(options, folder, report)
     layout = read.report.layouts[0] if read.report.layouts else Layout(*options.order)
     # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
     is_table = len(options.corpus) < 2 or options.tables
@@ -77,6 +72,31 @@ def load_corpus(
         line_of[id(pair)] = lines[number - 1]
         from_pharaoh(lines[number - 1], f"{options.alignments}:{number}", pair)
     return corpus._replace(alignments=[line_of[id(pair)] for pair in corpus.train])
+
+
+def read_corpus(
+    options: CorpusOptions,
+    folder: Path,
+    report: Callable[[str], None],
+    uneven: Callable[[str], object] | None = None,
+) -> Corpus:
+    """Reads the files of a corpus, in order.
+
+    Args:
+        options, folder, report: See ``load_corpus``.
+        uneven: Receives the error if one of two files has more lines. The lines that both have are then returned.
+            ``None`` raises it.
+
+    Raises:
+        CorpusUnavailable, FileNotFoundError, ValueError: see ``load_corpus``.
+    """
+    is_sample = options.corpus == (SAMPLE_NAME,)
+    downloads = not options.corpus and not options.valid
+    files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
+    read = _read(options, files, options.tables, report, english_first=is_sample or downloads, uneven=uneven)
+    if options.licence is not None:
+        report(f"{options.name}: {options.licence}")
+    return read
 
 
 def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> list[Pair]:
@@ -115,16 +135,29 @@ def _read(
     tables: bool,
     report: Callable[[str], None],
     english_first: bool = False,
+    uneven: Callable[[str], object] | None = None,
 ) -> Corpus:
     """Reads a table, two files whose lines correspond, or several ``tables``."""
     if len(files) == 2 and not tables:
         source, target = options.order
-        read = read_parallel(files[source], files[target], max_malformed=options.max_malformed)
+        found = _common(stream_parallel(files[source], files[target]), uneven)
     else:
-        found = (stream_pairs(file, options.of(file, english_first=english_first)) for file in files)
-        read = collect(chain.from_iterable(found), " and ".join(files), options.max_malformed)
+        tables_of = (stream_pairs(file, options.of(file, english_first=english_first)) for file in files)
+        found = chain.from_iterable(tables_of)
+    read = collect(found, " and ".join(files), options.max_malformed)
     report(f"{' and '.join(files)}: {len(read.pairs):,} pairs; {read.report}")
     return read
+
+
+def _common(
+    found: Iterator[Pair | FaultyLine], uneven: Callable[[str], object] | None
+) -> Iterator[Pair | FaultyLine | Layout]:
+    try:
+        yield from found
+    except UnevenFiles as error:
+        if uneven is None:
+            raise
+        uneven(str(error))
 
 
 def _parts(
@@ -145,8 +178,8 @@ def _parts(
     for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
         if seen := repetitions(held, corpus.train):
             report(
-                f"{option}: {seen:,} of {len(held):,} pairs share a sentence with the training data, which inflates "
-                "their scores."
+                f"{option}: {len(seen):,} of {len(held):,} pairs share a sentence with the training data, which "
+                "inflates their scores."
             )
         for reason, count in kept_rows(held, filters)[1].items():
             if count:

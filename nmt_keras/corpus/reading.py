@@ -36,6 +36,10 @@ class Pair(NamedTuple):
     target: str
 
 
+class UnevenFiles(ValueError):
+    """One of two parallel files has more lines than the other."""
+
+
 class Fault(StrEnum):
     """Kind of error in a malformed line."""
 
@@ -326,7 +330,7 @@ def stream_parallel(source_path: str | Path, target_path: str | Path) -> Iterato
         for number, row in chain(first, rows):
             if None in row:
                 shorter = row.index(None)
-                raise ValueError(
+                raise UnevenFiles(
                     f"paths: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
                     f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
                 )

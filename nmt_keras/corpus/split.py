@@ -155,10 +155,11 @@ def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:
     return [names[group] for group in groups]
 
 
-def repetitions(held_out: Sequence[Pair], train: Sequence[Pair]) -> int:
-    """Returns the number of held-out pairs whose source or target key also occurs in ``train``."""
+def repetitions(held_out: Sequence[Pair], train: Sequence[Pair]) -> list[int]:
+    """Returns the indices of the held-out pairs whose source or target key also occurs in ``train``."""
     sources, targets = ({sentence_key(getattr(pair, side)) for pair in train} for side in ("source", "target"))
-    return sum(sentence_key(pair.source) in sources or sentence_key(pair.target) in targets for pair in held_out)
+    keys = [(sentence_key(pair.source), sentence_key(pair.target)) for pair in held_out]
+    return [row for row, (source, target) in enumerate(keys) if source in sources or target in targets]
 
 
 def sentence_key(sentence: str) -> str:

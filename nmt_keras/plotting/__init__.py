@@ -7,12 +7,13 @@ notebook displays a figure that is the last expression of a cell.
 from nmt_keras.plotting.curves import compare_training, training_curves
 from nmt_keras.plotting.heatmaps import Panel, alignment_grid, alignment_heatmap
 from nmt_keras.plotting.saving import save_figure
-from nmt_keras.plotting.scores import bleu_by_length, score_intervals
+from nmt_keras.plotting.scores import bars, bleu_by_length, score_intervals
 
 __all__ = [
     "Panel",
     "alignment_grid",
     "alignment_heatmap",
+    "bars",
     "bleu_by_length",
     "compare_training",
     "save_figure",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from nmt_keras.config import require
-from nmt_keras.plotting.style import BAND_OPACITY, SCREEN_DPI, add_legend, finish, looks
+from nmt_keras.plotting.style import BAND_OPACITY, COLOURS, SCREEN_DPI, add_legend, finish, looks
 
 Score = tuple[float, float, float]
 """A score and the ends of its confidence interval, 0 to 100."""
@@ -47,6 +47,29 @@ def bleu_by_length(
     axes.set_ylim(bottom=0)
     finish(axes)
     add_legend(figure, families)
+    return figure
+
+
+def bars(values: Mapping[str, float], unit: str) -> Figure:
+    """Draws a bar for each value, with its name.
+
+    Args:
+        values: Values by name, at least one.
+        unit: Label of the values.
+
+    Warns:
+        UserWarning: see ``labels.fonts_for``.
+    """
+    require(bool(values), "values", "at least one", dict(values))
+    figure = Figure(figsize=(WIDTH, 1.1 + ROW_HEIGHT * len(values)), dpi=SCREEN_DPI, layout="constrained")
+    axes = figure.subplots()
+    lines, families = looks(list(values))
+    axes.barh(range(len(values)), [*values.values()], color=COLOURS[0])
+    labels = [line["label"] for line in lines]
+    axes.set_yticks(range(len(values)), labels, fontfamily=families, parse_math=False, usetex=False)
+    axes.invert_yaxis()
+    axes.set_xlabel(unit)
+    finish(axes)
     return figure
 
 

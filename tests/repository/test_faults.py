@@ -1,48 +1,56 @@
-"""notebooks/faults: each fault fails its own test only, and the solutions in the README repair it."""
+"""Notebook 7: each fault fails its own check only, the solutions repair it, and ``nmt check`` names the ill files."""
 
-import os
+import contextlib
+import io
 import re
-import subprocess
-import sys
-from pathlib import Path
 
+import nbformat
 import pytest
+from servers import ROOT
 
-FOLDER = Path(__file__).parents[2] / "notebooks" / "faults"
+from nmt_keras import cli
 
-
-def solutions():
-    """Returns the solutions in the README: the faulty lines and the repaired lines."""
-    found = re.findall(r"```diff\n(.*?)```", (FOLDER / "README.md").read_text("utf-8"), re.DOTALL)
-    return [
-        tuple("".join(line[1:] for line in diff.splitlines(keepends=True) if line[0] == sign) for sign in "-+")
-        for diff in found
-    ]
+CELLS = {cell.id: cell.source for cell in nbformat.read(ROOT / "notebooks/7-find-the-fault.ipynb", 4).cells}
+PARTS = ("split", "attention", "loss", "search")
+CODE = ("verdict", "split", "check-split", "model", "check-attention", "loss", "check-loss", "search", "check-search")
 
 
-def repaired(code, numbers):
-    for number, (faulty, sound) in enumerate(solutions(), 1):
-        assert code.count(faulty) == 1, faulty
-        code = code.replace(faulty, sound) if number in numbers else code
-    return code
+def repaired(code, part):
+    """Returns the code of a cell with the solution of a part."""
+    diff = re.search(r"```diff\n(.*?)```", CELLS[f"{part}-solution"], re.DOTALL)[1]
+    faulty, sound = ("\n".join(line[1:] for line in diff.splitlines() if line[0] == sign) for sign in "-+")
+    assert code.count(faulty) == 1, faulty
+    return code.replace(faulty, sound)
 
 
 @pytest.mark.long
-def test_each_fault_fails_only_its_own_test_and_its_solution_repairs_it(tmp_path):
-    """One process runs the tests of all variants, because importing TensorFlow takes most of the time."""
-    variants = {"published": set(), "solved": {1, 2, 3, 4}, **{f"only{n}": {1, 2, 3, 4} - {n} for n in (1, 2, 3, 4)}}
-    code, tests = ((FOLDER / name).read_text("utf-8") for name in ("translator.py", "test_translator.py"))
-    for name, numbers in variants.items():
-        (tmp_path / f"{name}.py").write_text(repaired(code, numbers), "utf-8")
-        (tmp_path / f"test_{name}.py").write_text(tests.replace("import translator", f"import {name} as translator"))
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTEST_ADDOPTS": ""}, capture_output=True, text=True
-    )
-    failed = {name: set() for name in variants}
-    for name, number in re.findall(r"^FAILED test_(\w+)\.py::test_(\d)_", done.stdout, re.MULTILINE):
-        failed[name].add(int(number))
-    expected = {"published": {1, 2, 3, 4}, "solved": set(), **{f"only{n}": {n} for n in (1, 2, 3, 4)}}
-    assert failed == expected, done.stdout[-5000:]
-    assert re.search(r"^8 failed, 16 passed", done.stdout, re.MULTILINE), done.stdout[-5000:]
+@pytest.mark.parametrize("left", [*PARTS, None])
+def test_each_fault_fails_only_its_own_check_and_its_solution_repairs_it(left):
+    cells = dict(CELLS)
+    for part in PARTS:
+        cell = "model" if part == "attention" else part
+        cells[cell] = cells[cell] if part == left else repaired(cells[cell], part)
+    names, printed = {}, io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for name in CODE:
+            exec(cells[name], names)
+    holds = {int(number) for number in re.findall(r"^Part (\d): the repair holds", printed.getvalue(), re.MULTILINE)}
+    assert holds == {1, 2, 3, 4} - ({PARTS.index(left) + 1} if left else set()), printed.getvalue()
+
+
+@pytest.mark.long
+def test_the_ill_files_are_named_by_their_solutions(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(f"import random\n{CELLS['ill']}", names)
+    found = {}
+    for name in ("one", "two", "three", "four", "five"):
+        command = CELLS[f"solution-{name}"].partition("nmt_keras ")[2].replace("{ILL}", str(names["ILL"]))
+        with pytest.raises(SystemExit):
+            cli.main(command.split())
+        found[name] = capsys.readouterr().out.splitlines()[0]
+    assert "shifted" in found["one"]
+    assert "swapped" in found["two"]
+    assert "another encoding" in found["three"]
+    assert "tokenised" in found["four"]
+    assert "shifted" in found["five"]

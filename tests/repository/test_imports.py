@@ -19,7 +19,7 @@ ROWS = [
     ["evaluation", "export"],
     ["training", "browser"],
     ["runs"],
-    ["pipelines", "demo"],
+    ["pipelines", "demo", "check"],
     ["cli"],
     ["__main__"],
 ]

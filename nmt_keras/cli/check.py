@@ -1,0 +1,145 @@
+"""``nmt check``: names the causes of a bad model in a corpus, in translations or in a run."""
+
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import tyro
+
+from nmt_keras.check.findings import Finding
+from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, named_run
+from nmt_keras.cli.startup import import_tensorflow
+from nmt_keras.config import require
+from nmt_keras.corpus import CorpusOptions
+from nmt_keras.io.files import read_rows, write_whole
+from nmt_keras.io.lines import read_lines
+from nmt_keras.languages import is_language
+from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe, require_corpus
+
+FOUND = 3  # exit code if there are findings
+MAX_OUTPUT = 1 << 28  # maximum number of bytes of each file of translations
+
+
+@dataclass(frozen=True)
+class Check(Command):
+    """Name the causes of a bad model, with evidence and the next command: nmt check CORPUS ..., or nmt check RUN.
+
+    Translations of any system are checked by --source, --reference and --output. The exit code is 3 if there are
+    findings.
+    """
+
+    computes: ClassVar[bool] = False  # only checks of runs import TensorFlow
+    rare: ClassVar[Collection[str]] = [name for name in RARE if name not in ("source", "target")]
+
+    paths: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS | RUN")] = ()
+    """A table of pairs, a source and a target file, or a run directory."""
+    source: str | None = None
+    """Source sentences of translations to check, one per line."""
+    reference: str | None = None
+    """References of the translations."""
+    output: str | None = None
+    """The translations."""
+    json: Flag = False
+    """Print JSON."""
+    to: Path | None = None
+    """Folder for report.md and pictures."""
+    repaired: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Output file (TSV) for the repaired pairs of a corpus. Pairs that cannot be repaired are dropped."""
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
+
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Any:
+        """Returns a command with the corpus of the run in ``arguments``."""
+        run = named_run(arguments)
+        return tyro.MISSING_NONPROP if run is None else cls(data=read_origin(run))
+
+    def check(self) -> None:
+        """Raises ValueError unless the options name exactly one corpus, run or set of translations."""
+        files, corpus = (
+            (self.source, self.reference, self.output),
+            self.paths or self.data.corpus or self.data.languages,
+        )
+        wanted = "a corpus, a run, or --source, --reference and --output"
+        require(bool(corpus) != any(files) and any(files) == all(files), "CORPUS", wanted, (*self.paths, *files))
+        require(self._run is not None or self.data.prepared is None, "--prepared", "text", self.data.prepared)
+        require(self.repaired is None or bool(corpus), "--repaired", "a corpus", str(self.repaired))
+        if self.paths and self._run is None:
+            replace(self.data, corpus=self.paths)  # raises ValueError
+
+    @property
+    def _run(self) -> Path | None:
+        return Path(self.paths[0]) if len(self.paths) == 1 and is_run(Path(self.paths[0])) else None
+
+    def __call__(self, console: Console) -> None:
+        """Prints the findings."""
+        from nmt_keras.check.findings import to_json, to_text, write_report
+
+        if self.source and self.reference and self.output:
+            from nmt_keras.check.outputs import check_outputs
+
+            source, reference, output = (
+                [*read_lines(path, MAX_OUTPUT)] for path in (self.source, self.reference, self.output)
+            )
+            command = f"nmt translate RUN < {shlex.quote(self.source)} > {shlex.quote(self.output)}"
+            found = check_outputs(source, reference, output, self.data.target_language, command)
+        elif self._run is not None:
+            found = self._check_run(console, self._run)
+        else:
+            found = self._check_corpus(console, replace(self.data, corpus=self.paths or self.data.corpus))
+        print(to_json(found) if self.json else to_text(found), end="")
+        if self.to is not None:
+            from matplotlib import style
+
+            with style.context("default"):  # a user's matplotlibrc may need LaTeX
+                written = write_report(" ".join(self.paths) or str(self.output), found, self.to)
+            console.say(f"report written to {written}")
+        if found:
+            raise SystemExit(FOUND)
+
+    def _check_corpus(self, console: Console, data: CorpusOptions) -> list[Finding]:
+        from nmt_keras.check.corpus import check_corpus
+        from nmt_keras.corpus.loading import load_pairs, read_corpus
+
+        uneven: list[str] = []
+        read = read_corpus(replace(data, max_malformed=1.0), Path("data"), console.say, uneven.append)
+        files = {"--valid": data.valid, "--test": data.test}
+        held = {option: load_pairs(data, paths, console.say) for option, paths in files.items() if paths}
+        options = ["--tables"] * data.tables + ["--reverse"] * data.reverse
+        command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
+        suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 else [""]
+        named = [suffixes[at] for at in data.order] if all(map(is_language, suffixes)) else [None, None]
+        source, target = data.language_tags
+        languages = source or named[0], target or named[1]
+        found, pairs = check_corpus(read, held, languages, command, uneven)
+        if self.repaired is not None:
+            lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)
+            write_whole(self.repaired, "".join(lines))
+            console.say(f"{len(pairs):,} pairs written to {self.repaired}")
+        return found
+
+    def _check_run(self, console: Console, run: Path) -> list[Finding]:
+        from nmt_keras.check.findings import worst_first
+        from nmt_keras.check.run import as_cause, check_log, check_model
+        from nmt_keras.corpus.loading import load_corpus, load_pairs
+
+        recipe, data = read_recipe(run), self.data
+        require_corpus(run, data)
+        corpus = shlex.join(("--corpus", *data.corpus)) if data.corpus else ""
+        found = check_log(read_rows(run / LOG)[0], recipe, corpus)
+        if data.prepared is None:
+            found += [as_cause(each) for each in self._check_corpus(console, data)]
+            filters = recipe.filters
+            held_out = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=filters).valid
+        else:
+            held_out = load_pairs(data, data.valid, console.say)
+        import_tensorflow(SIDE_BY_SIDE)
+        from nmt_keras.runs import Run
+
+        console.say("testing the model on validation pairs")
+        try:
+            found += check_model(Run(run).translator(), held_out, run, data.language_tags[1])
+        except FileNotFoundError as error:  # no checkpoint yet
+            console.say(f"the model is not tested: {error}")
+        return worst_first(found)

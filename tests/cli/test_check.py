@@ -1,0 +1,75 @@
+"""``nmt check``: exit codes, formats, and the files of any toolkit."""
+
+import json
+
+import pytest
+
+from benchmarks.check import shifted
+from nmt_keras import cli
+from nmt_keras.cli.check import FOUND
+from nmt_keras.corpus.sample import sample_pairs
+
+PAIRS = sample_pairs()[:600]
+
+
+@pytest.fixture
+def check(capsys):
+    """Runs the command. Returns its exit code and its standard output."""
+
+    def run(*arguments):
+        try:
+            cli.main(["check", *map(str, arguments)])
+            code = 0
+        except SystemExit as stop:
+            code = stop.code
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def parallel(folder, pairs):
+    for at, name in enumerate(("corpus.es", "corpus.en")):
+        (folder / name).write_text("".join(f"{pair[at]}\n" for pair in pairs), encoding="utf-8")
+    return folder / "corpus.es", folder / "corpus.en"
+
+
+def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(check, tmp_path):
+    assert check(*parallel(tmp_path, PAIRS))[0] == 0
+    code, out = check(*parallel(tmp_path, shifted(PAIRS, 0.5, 1)), "--json")
+    assert (code, json.loads(out)[0]["name"]) == (FOUND, "shifted") == (3, "shifted")
+    source, target = parallel(tmp_path, PAIRS)
+    assert "swapped" in check(target, source, "--source-language", "es", "--target-language", "en")[1]
+    assert check(tmp_path / "missing.tsv")[0] == 1
+
+
+def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, tmp_path):
+    files = parallel(tmp_path, shifted(PAIRS, 0.0, 2))
+    code, _ = check(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")
+    assert code == FOUND
+    report = (tmp_path / "report" / "report.md").read_text("utf-8")
+    assert (tmp_path / "report" / "shifted.svg").exists()
+    assert "shifted.svg" in report
+    assert check(tmp_path / "new.tsv", "--source-column", "0", "--target-column", "1") == (0, "No findings.\n")
+
+
+def test_files_with_different_numbers_of_lines_and_translations_are_checked(check, tmp_path):
+    source, target = parallel(tmp_path, PAIRS)
+    target.write_text("".join(f"{pair.target}\n" for pair in PAIRS[5:]), encoding="utf-8")
+    _, out = check(source, target, "--json")
+    assert {"shifted", "uneven-files"} <= {each["name"] for each in json.loads(out)}
+    same = ("--source", source, "--reference", target, "--output", target)
+    assert check(*same)[0] == FOUND  # the source has more lines
+    parallel(tmp_path, PAIRS)
+    assert check(*same)[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("a.tsv", "--source", "b"), ("--source", "a"), ("a", "--prepared", "b")])
+def test_other_combinations_of_options_are_refused(check, arguments):
+    assert check(*arguments)[0] == 2
+
+
+@pytest.mark.long
+def test_a_run_is_checked_with_its_corpus_and_its_model(check, run_folder, tmp_path):
+    code, out = check(run_folder, "--json")
+    assert code == FOUND
+    assert json.loads(out)
