@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import LENGTHS, Output
+from nmt_keras.translation.records import stacked
 from nmt_keras.translation.translator import UNEQUAL
-from nmt_keras.translation.whole_texts import stacked
 
 Answer = Callable[..., dict[str, tf.Tensor]]
 

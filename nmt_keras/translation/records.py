@@ -136,3 +136,15 @@ class AlignedPair(NamedTuple):
     source: list[str]  # S; the last is "" (END) unless the sentence was cut
     target: list[str]  # T; the last is "" (END) unless the sentence was cut
     alignment: np.ndarray  # [T, S] float attention weights of each target token or word
+
+
+def stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
+    """Concatenates the rows of two tensors and pads the narrower one with 0 or ""."""
+    widths = tf.maximum(tf.shape(upper), tf.shape(lower))[1:]
+
+    def padded(part: tf.Tensor) -> tf.Tensor:
+        missing = tf.concat([[0], widths - tf.shape(part)[1:]], 0)
+        padding = "" if part.dtype == tf.string else tf.zeros([], part.dtype)
+        return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
+
+    return tf.concat([padded(upper), padded(lower)], 0)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from nmt_keras.io.sentences import BORDER, MAX_SENTENCES, RULES, WIDE
 from nmt_keras.text.normalisation import cut_bytes
-from nmt_keras.translation.records import MAX_BYTES, Decoded, DecodedSentences, DecodedText
+from nmt_keras.translation.records import MAX_BYTES, Decoded, DecodedSentences, DecodedText, stacked
 
 SENTENCES_AT_ONCE = 64
 """Number of sentences that are translated together. It bounds the memory of a request, however many texts it has."""
@@ -123,18 +123,6 @@ def _decode_in_parts(
         parallel_iterations=1,
     )
     return found
-
-
-def stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
-    """Concatenates the rows of two tensors and pads the narrower one with 0 or ""."""
-    widths = tf.maximum(tf.shape(upper), tf.shape(lower))[1:]
-
-    def padded(part: tf.Tensor) -> tf.Tensor:
-        missing = tf.concat([[0], widths - tf.shape(part)[1:]], 0)
-        padding = "" if part.dtype == tf.string else tf.zeros([], part.dtype)
-        return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
-
-    return tf.concat([padded(upper), padded(lower)], 0)
 
 
 _SPECS = {

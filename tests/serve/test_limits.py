@@ -150,7 +150,7 @@ def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(coun
 
 def test_the_signature_of_an_export_that_splits_texts_is_known_by_its_outputs():
     split = [name for name, one in CONTRACT.items() if Signature({}, one.outputs, {}, {}).splits_texts]
-    assert split == ["text"]
+    assert split == ["text", "sentences"]
 
 
 def test_work_that_cannot_be_interrupted_gets_504_in_time_and_keeps_its_turn(counted):
