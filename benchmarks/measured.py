@@ -23,7 +23,7 @@ from nmt_keras.markdown import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED, ALIGNMENTS = DOCS / "measured", DOCS / "results" / "alignments"
-GUIDES = ("check", "own-corpus", "train-on-a-gpu", "wmt14")
+GUIDES = ("check", "own-corpus", "share", "train-on-a-gpu", "wmt14")
 PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
     ALIGNMENTS / "README.md",
