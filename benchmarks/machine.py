@@ -42,7 +42,8 @@ def print_result(
         shown: Paragraphs and tables for the documentation. ``benchmarks.measured`` describes them.
     """
     module = sys.modules["__main__"].__spec__
-    command = " ".join([f"python -m {module.name if module else sys.argv[0]}", *sys.argv[1:]])
+    arguments = (Path(each).name if os.path.isabs(each) else each for each in sys.argv[1:])  # without folders
+    command = " ".join([f"python -m {module.name if module else sys.argv[0]}", *arguments])
     print(json.dumps({**before, "command": command, **found, "shown": shown}, indent=2, ensure_ascii=False))
 
 

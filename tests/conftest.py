@@ -191,6 +191,17 @@ def served(tmp_path_factory, reverser):
         yield url
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """A headless Chromium. Not for the whole session, because its event loop runs as long as it is open."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory) -> Certificate:
     """A self-signed certificate for localhost, created as in serve/README.md."""

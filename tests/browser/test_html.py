@@ -8,8 +8,7 @@ from dataclasses import asdict, replace
 
 import nmt_keras_serve
 import pytest
-from playwright.sync_api import expect, sync_playwright
-from servers import CHROMIUM
+from playwright.sync_api import expect
 from tiny import TINY_MODEL, TINY_RECIPE, randomise
 
 from nmt_keras import cli
@@ -61,14 +60,6 @@ def translators(tokenizers):
         randomise(model, seed)
         found[name] = ModelTranslator(*tokenizers, model, search=BEAM), tiny(name)
     return found
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import pytest
 import reference
 import tensorflow as tf
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
-from servers import CHROMIUM, ROOT
+from playwright.sync_api import Locator, Page, expect
+from servers import ROOT
 from tiny import TINY_MODEL, randomise
 
 from nmt_keras.browser import Parts, write_html
@@ -46,14 +46,6 @@ async ([config, search, weights, ids, options]) => {
   return JSON.stringify(found, plain);
 }
 """
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 def tiny(name: str) -> ModelConfig:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from playwright.sync_api import Page, Route, sync_playwright
-from servers import CHROMIUM, ROOT
+from playwright.sync_api import Page, Route
+from servers import ROOT
 from ten_languages import PAIRS, decorated
 from tiny import TINY_MODEL, randomise
 
@@ -71,20 +71,18 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Page]:
+def engine(chromium) -> Iterator[Page]:
     """A page that can import the modules of the engine."""
 
     def answer(route: Route) -> None:
         path = ENGINE / route.request.url.removeprefix("http://engine/")
         route.fulfill(path=path) if path.is_file() else route.fulfill(body="", content_type="text/html")
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        page = browser.new_page()
-        page.route("**/*", answer)
-        page.goto("http://engine/")
-        yield page
-        browser.close()
+    page = chromium.new_page()
+    page.route("**/*", answer)
+    page.goto("http://engine/")
+    yield page
+    page.close()
 
 
 def random_texts(count: int) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, LocatorAssertions, Page, Request, Route, expect, sync_playwright
-from servers import CHROMIUM, ROOT
+from playwright.sync_api import Locator, LocatorAssertions, Page, Request, Route, expect
+from servers import ROOT
 
 CASES = json.loads((ROOT / "tests" / "translation/word_alignments.json").read_text("utf-8"))
 
@@ -70,14 +70,6 @@ class Opened(NamedTuple):
 
     def word(self, side: str, text: str):
         return self.page.locator(f"#{side} .word", has_text=re.compile(f"^{re.escape(text)}$"))
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
