@@ -34,5 +34,3 @@ function mean(annotations, length) {
     return sum / length;
   });
 }
-
-export const BRIDGES = ["forward", "backward", "both", "mean"];
