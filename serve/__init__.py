@@ -11,7 +11,7 @@ request is
                    servable      one loaded version: its signatures, run by a session
                    warmup        loads a version and runs its warm-up requests
                    model_config  served models, with version policies and labels
-                   versions, signature, status     records shared by these modules
+                   signature, status     records shared by these modules
     rest/          app           routes of the REST API, the metrics and the page
                    codec, values, json_text        JSON to tensors and back
                    http_protocol uvicorn's HTTP/1.1 with limits of time and connections

@@ -9,7 +9,7 @@ import time
 import uuid
 from typing import Any
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
@@ -44,8 +44,7 @@ class AccessLog:
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 facts["status"] = message["status"]
-                id_header = (REQUEST_ID.lower().encode(), facts["request_id"].encode())
-                message = {**message, "headers": [*message["headers"], id_header]}
+                MutableHeaders(scope=message).append(REQUEST_ID, facts["request_id"])
             await send(message)
 
         try:

@@ -34,11 +34,10 @@ class Core:
     def __init__(self, repository: Repository, limits: Limits) -> None:
         self.repository = repository
         self.limits = limits
-        self.metrics = Metrics()
         self.turns = anyio.CapacityLimiter(limits.concurrency)
         self.turns_of_large = anyio.CapacityLimiter(max(1, limits.concurrency - 1))
         self._admitted = {"small": 0, "large": 0}
-        self.metrics.watch(
+        self.metrics = Metrics(
             lambda: self.turns.borrowed_tokens,
             lambda: max(0, sum(self._admitted.values()) - self.turns.borrowed_tokens),
             repository.available,
@@ -151,13 +150,6 @@ class Ticket:
             finally:
                 del outcome  # the traceback holds this frame: together they would be a reference cycle
         return outcome
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[float]:
-        """Measures the time of the graph. Yields its time limit in seconds."""
-        began = time.monotonic()
-        yield self.seconds_left
-        self._core.metrics.record_run(self.model_name, time.monotonic() - began)
 
 
 def _settled(work: Callable[[], Result]) -> Result | StatusError:

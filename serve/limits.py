@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nmt_keras.io.errors import require
 from nmt_keras.io.sentences import MAX_SENTENCES, split
 
 from .models.status import invalid
@@ -41,8 +42,7 @@ class Limits:
         for name in self.__dataclass_fields__:
             least = 0 if name == "queue" else 1
             value = getattr(self, name)
-            if value < least:
-                raise ValueError(f"--{name.replace('_', '-')} must be {least} or more. Received: {value}.")
+            require(value >= least, f"--{name.replace('_', '-')}", f"{least} or more", value)
 
     @property
     def seconds(self) -> float:
@@ -76,16 +76,9 @@ def require_few_values(limits: Limits, outputs: Mapping[str, np.ndarray]) -> Non
         raise invalid(f"The answer would have {reason} (--max-values). Send fewer rows at a time.")
 
 
-def require_within(limits: Limits, name: str, tensor: np.ndarray) -> None:
-    """Raises INVALID_ARGUMENT if input ``name`` has too many rows, or a string that is too long."""
-    if tensor.ndim:
-        require_few_rows(limits, name, len(tensor))
-    if tensor.dtype == object:
-        require_text_size(limits, name, max(map(len, tensor.flat), default=0))
-
-
-def require_text_size(limits: Limits, name: str, longest: int) -> None:
-    """Raises INVALID_ARGUMENT if ``longest``, the bytes of the longest string of input ``name``, is too large."""
+def require_short_strings(limits: Limits, name: str, tensor: np.ndarray) -> None:
+    """Raises INVALID_ARGUMENT if input ``name`` has a string that is too long."""
+    longest = max(map(len, tensor.flat), default=0) if tensor.dtype == object else 0
     if longest > limits.max_text_bytes:
         size = f"{longest} bytes, more than {limits.max_text_bytes}"
         raise invalid(f"Input {name} has a string of {size} (--max-text-bytes). Split it into sentences.")

@@ -28,9 +28,16 @@ class Metrics:
     """The counts of one server.
 
     Pass only names of existing models. Clients can send any name, and one label per name would use unbounded memory.
+
+    Args:
+        running: Returns the number of requests that are computed.
+        waiting: Returns the number of requests in the queue.
+        loaded: Returns names and versions of the models that answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, running: Callable[[], int], waiting: Callable[[], int], loaded: Callable[[], Iterable[tuple[str, int]]]
+    ) -> None:
         disable_created_metrics()
         self._registry = CollectorRegistry(auto_describe=True)
         self._requests = Counter(
@@ -53,19 +60,7 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-
         ProcessCollector(registry=self._registry)  # memory, processor time, open files
-
-    def watch(
-        self, running: Callable[[], int], waiting: Callable[[], int], loaded: Callable[[], Iterable[tuple[str, int]]]
-    ) -> None:
-        """Adds metrics of the present state.
-
-        Args:
-            running: Returns the number of requests that are computed.
-            waiting: Returns the number of requests in the queue.
-            loaded: Returns names and versions of the models that answer.
-        """
         for name, text, value in (
             ("nmt_serve_requests_running", "Requests that are computed.", running),
             ("nmt_serve_requests_waiting", "Requests in the queue.", waiting),

@@ -32,8 +32,8 @@ class Options:
     poll_seconds: float = 1.0
     """Seconds between two polls for new and removed versions. 0 disables polling."""
     load_retry_interval_micros: int = 60_000_000
-    """Microseconds before another attempt to load a version that failed. The pause doubles with each attempt, up to 10
-    minutes. A version whose files change is tried at once."""
+    """Microseconds before another attempt to load a version that failed. A version whose files change is tried at
+    once."""
     enable_cors_support: bool = False
     """Let web pages of other origins send requests, read the answers and show the page in a frame. Accept any Host."""
     enable_monitoring: bool = False

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import ipaddress
 import logging
+import math
 import os
 import resource
 import signal
@@ -20,7 +21,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ from starlette.types import ASGIApp
 
 from nmt_keras.io.lines import message_stream
 from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
+from nmt_keras.io.threads import abandonable
 from nmt_keras.io.usage import read_options
 
 from .access_log import AccessLog, JsonFormatter
@@ -64,9 +65,9 @@ connection is closed within five turns of the event loop."""
 
 
 class RepeatFilter(logging.Filter):
-    """Drops an error that was logged in the last minute. Clients could otherwise fill the disk.
+    """Drops a warning or error that was logged in the last minute. Polls and clients could otherwise fill the disk.
 
-    Each error is identified by its message and its exception.
+    Each is identified by its message and its exception.
     """
 
     def __init__(self) -> None:
@@ -74,16 +75,15 @@ class RepeatFilter(logging.Filter):
         self._logged: dict[tuple[str, str], float] = {}  # the latest last
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Returns `False` for a repeated error."""
-        if record.levelno < logging.ERROR:
+        """Returns `False` for a repeated warning or error."""
+        if record.levelno < logging.WARNING:
             return True
         now, error = time.monotonic(), (record.getMessage(), repr(record.exc_info and record.exc_info[1]))
-        is_new = self._logged.get(error, 0.0) < now - 60.0
-        if is_new:
-            self._logged.pop(error, None)
-            self._logged[error] = now
-            if len(self._logged) > 100:
-                del self._logged[next(iter(self._logged))]
+        logged = self._logged.pop(error, -math.inf)
+        is_new = logged < now - 60.0
+        self._logged[error] = now if is_new else logged
+        if len(self._logged) > 100:
+            del self._logged[next(iter(self._logged))]
         return is_new
 
 
@@ -226,25 +226,16 @@ def _configs(options: Options) -> Callable[[], list[ServedModel]]:
         configs = read_model_configs(options.model_config_file)
         return lambda: configs
     folder = options.model_dir or Path("saved_models")
-    if not os.path.isdir(folder):
-        raise ValueError(f"--model-dir must be a folder. Received: {folder}. {HOW_TO_GET_A_MODEL}")
-    if not _may_hold_versions(folder):
+    try:
+        has_versions = any(version_folders(config.base_path) for config in models_in(folder))
+    except OSError as error:
+        raise ValueError(f"--model-dir: cannot be read: {error}. {HOW_TO_GET_A_MODEL}") from error
+    if not has_versions:
         raise ValueError(
             f"--model-dir: {folder} contains no model NAME/VERSION/saved_model.pb, where VERSION is a number. "
             f"For a model itself, pass the folder above it. {HOW_TO_GET_A_MODEL}"
         )
     return lambda: models_in(folder)
-
-
-def _may_hold_versions(folder: Path) -> bool:
-    """Returns ``False`` if no model in ``folder`` has a version, and ``True`` if a folder cannot be read.
-
-    Loading then reports the folder.
-    """
-    try:
-        return any(version_folders(config.base_path) for config in models_in(folder))
-    except OSError:
-        return True
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -311,15 +302,10 @@ def _repository(configs: Callable[[], list[ServedModel]], options: Options) -> R
 
 def _start(repository: Repository) -> None:
     """Loads the models in a thread. In the main thread, TensorFlow's loader would delay the handling of signals."""
-    pool = ThreadPoolExecutor(1)
     try:
-        pool.submit(repository.start).result()
+        abandonable(repository.start).result()
     except StatusError as error:
         raise ValueError(f"--model-config-file: {error.message}.") from error
-    except OSError as error:
-        raise ValueError(f"--model-dir: cannot be read: {error}.") from error
-    finally:
-        pool.shutdown(wait=False)
     if not repository.available():
         raise ValueError("--model-dir, --model-config-file: no model could be loaded. The log above gives the reasons.")
 

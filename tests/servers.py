@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,12 @@ ROOT = Path(__file__).parents[1]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 """The browser that opens the page; ``None`` if none is installed."""
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+def free_port() -> int:
+    """Returns the number of a TCP port without a server."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
 
 
 @contextmanager

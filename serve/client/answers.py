@@ -135,14 +135,9 @@ def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:
     return answers
 
 
-def _rows(outputs: Columns, names: Sequence[str], size: int) -> list[tuple[Any, ...]]:
-    columns = [outputs.get(name) for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if not isinstance(column, list) or len(column) != size:
-            raise ClientError(
-                f"The answer's output {name!r} is not a list of {size} values. Is this an export of nmt_keras?"
-            )
-    return list(zip(*columns, strict=True))
+def _rows(outputs: Columns, names: Sequence[str], size: int) -> list[list[Any]]:
+    columns = (outputs[name] for name in names)
+    return [row for _, *row in zip(range(size), *columns, strict=True)]
 
 
 def _cut(weights: list[list[float]], target_length: int, source_length: int) -> list[list[float]]:

@@ -126,14 +126,11 @@ class RestConnection:
             request = self._http.build_request(method, f"{self._url}{_path(self._model)}{suffix}", json=document)
             answer = self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                reason = str(error).rpartition("verify failed: ")[2].partition(" (_ssl")[0]
+            if "[SSL: " in str(error):
+                advice = "If its signer is unknown here, pass the signer's certificate (ca_file)."
                 raise ClientError(
-                    f"The certificate of {self._url} is not trusted: {reason}. If its signer is unknown here, pass the "
-                    "certificate of the signer (ca_file)."
+                    f"{self._url} has no HTTPS (write http://), or an untrusted certificate: {error}. {advice}"
                 ) from error
-            if "WRONG_VERSION_NUMBER" in str(error):
-                raise ClientError(f"The server at {self._url} does not use HTTPS. Write http:// instead.") from error
             advice = "Start one with `nmt serve`, or pass another --url."
             if self._http.trust_env and getproxies():
                 advice += f" The environment has a proxy ({', '.join(getproxies().values())}), which may not answer."
@@ -142,9 +139,7 @@ class RestConnection:
             raise ClientError(f"{self._url} did not answer in time. Send less text, or raise the timeout.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise Unavailable(f"{self._url} closed the connection: {error}") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ClientError(f"The request to {self._url} failed: {error}") from error
-        except ValueError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ClientError(f"{self._url}: {error}. Send less text, or pass another --url.") from error
         return self._read(answer)
 
@@ -181,23 +176,14 @@ def http_client(
     Raises:
         ValueError: ``ca_file`` holds no certificates, or the settings of the environment are wrong.
     """
-    verify = True if ca_file is None else trusting(ca_file)
     trusts = urlsplit(url).hostname not in LOOPBACK
     try:
+        verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
         return LimitedClient(timeout, verify=verify, trust_env=trusts, transport=transport)
     except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
+        wrong = "The ca_file, or the environment's proxies or certificates, are wrong"
         names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
-        raise ValueError(f"The environment's proxies or certificates are wrong: {error}. Check {names}.") from error
-
-
-def trusting(ca_file: Path) -> ssl.SSLContext:
-    """Returns a context that trusts the certificates in a PEM file. Raises ValueError for another file."""
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        raise ValueError(
-            f"ca_file: expected a PEM file of certificates, received {str(ca_file)!r} ({error})."
-        ) from error
+        raise ValueError(f"{wrong}: {error}; received ca_file {ca_file and str(ca_file)!r}. Check {names}.") from error
 
 
 def _path(model: ModelSpec) -> str:

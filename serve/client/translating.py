@@ -25,8 +25,6 @@ from .retry import Retry
 if TYPE_CHECKING:
     import httpx
 
-    from .rest import RestConnection
-
 DEFAULT_URL = "http://127.0.0.1:8501"
 DEFAULT_MODEL = "spa-eng"
 DEFAULT_BATCH_SIZE = 64
@@ -75,6 +73,9 @@ class Client:
         ca_file: Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        parts = urlsplit(url)
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+        require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", url)
         require(batch_size >= 1, "batch_size", "1 or more", batch_size)
         require(max_text_bytes >= 1, "max_text_bytes", "1 or more", max_text_bytes)
         require(0 < timeout <= MAX_TIMEOUT, "timeout", f"more than 0 and at most {MAX_TIMEOUT} seconds", timeout)
@@ -84,7 +85,9 @@ class Client:
         self._batch_size = batch_size
         self._max_text_bytes = max_text_bytes
         self._retry = retry
-        self._connection = _connect(self.url, ModelSpec(model, version, label), timeout, ca_file, transport)
+        from .rest import RestConnection  # imports HTTPX, which --help does not need
+
+        self._connection = RestConnection(self.url, ModelSpec(model, version, label), timeout, ca_file, transport)
 
     def __enter__(self) -> Client:
         return self
@@ -152,17 +155,6 @@ class Client:
             for text, part, record in zip(whole, sent, answered, strict=True):
                 records.append(record if part == text else record._replace(truncated=True))
         return records
-
-
-def _connect(
-    url: str, model: ModelSpec, timeout: float, ca_file: Path | None, transport: httpx.BaseTransport | None
-) -> RestConnection:
-    parts = urlsplit(url)
-    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-    require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", url)
-    from .rest import RestConnection  # imports HTTPX, which --help does not need
-
-    return RestConnection(url, model, timeout, ca_file, transport)
 
 
 def _require_strings(texts: Sequence[str]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +17,10 @@ import tyro
 from nmt_keras.io.lines import message
 from nmt_keras.io.usage import read_options
 
+from ..client.rest import http_client
 from .refusals import check_refusal, refusals
 from .server import Mismatch, Server, connect
-from .successes import SUCCESSES, cors, labelled, monitoring
-
-Check = tuple[str, Callable[[], None]]
-"""Name of a check, and a function that raises Mismatch if it fails."""
+from .successes import SUCCESSES, cors, label, monitoring
 
 
 @dataclass(frozen=True)
@@ -58,23 +55,11 @@ class Outcome(NamedTuple):
     """Reason of the failure, or `None`."""
 
 
-def examine(server: Server, more: Sequence[Check] = ()) -> list[Outcome]:
+def examine(server: Server, more: Iterable[Callable[[Server], None]] = ()) -> list[Outcome]:
     """Runs every check, and ``more``."""
-    checks: list[Check] = [(check.__name__.replace("_", " "), functools.partial(check, server)) for check in SUCCESSES]
-    checks += [(each.check, functools.partial(check_refusal, server, each)) for each in refusals(server)]
-    return [_outcome(name, check) for name, check in [*checks, *more]]
-
-
-def asked_for(options: Options, server: Server) -> list[Check]:
-    """Returns the checks that the options enable."""
-    checks: list[Check] = []
-    if options.label is not None:
-        checks.append((f"label {options.label}", functools.partial(labelled, server, options.label)))
-    if options.monitoring:
-        checks.append(("monitoring", functools.partial(monitoring, server)))
-    if options.cors:
-        checks.append(("cors", functools.partial(cors, server)))
-    return checks
+    checks = {check.__name__.replace("_", " "): functools.partial(check, server) for check in (*SUCCESSES, *more)}
+    checks |= {each.check: functools.partial(check_refusal, server, each) for each in refusals(server)}
+    return [_outcome(name, check) for name, check in checks.items()]
 
 
 def _outcome(name: str, check: Callable[[], None]) -> Outcome:
@@ -91,12 +76,14 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the checks, prints a line for each, and exits with code 1 if one failed."""
     options = read_options(Options, f"python -m {__package__}", arguments)
+    optional = {label: options.label is not None, monitoring: options.monitoring, cors: options.cors}
     try:
-        server = connect(options.url, options.model, options.timeout, options.ca_file)
+        with http_client(options.url, options.timeout, options.ca_file) as http:
+            http.base_url = httpx.URL(options.url)
+            server = connect(http, options.model, options.label)
+            outcomes = examine(server, [check for check, is_wanted in optional.items() if is_wanted])
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise SystemExit(f"{__package__}: {options.url}: {message(error)}") from error
-    with contextlib.closing(server.http):
-        outcomes = examine(server, asked_for(options, server))
     for outcome in outcomes:
         print(f"FAIL  {outcome.check}: {outcome.failure}" if outcome.failure else f"ok    {outcome.check}")
     failed = sum(outcome.failure is not None for outcome in outcomes)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
-
-from ..client.rest import http_client
 
 
 class Mismatch(Exception):
@@ -46,12 +42,14 @@ class Server:
         http: Connections to the server.
         model: Name of the model.
         version: Newest available version.
+        label: Label of a version. `None` if labels are not checked.
     """
 
-    def __init__(self, http: httpx.Client, model: str, version: int) -> None:
+    def __init__(self, http: httpx.Client, model: str, version: int, label: str | None = None) -> None:
         self.http = http
         self.model = model
         self.version = version
+        self.label = label
         self.path = f"/v1/models/{model}"
 
     def answer(self, document: object, path: str | None = None) -> dict[str, Any]:
@@ -65,21 +63,16 @@ class Server:
         return response.json()
 
 
-def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -> Server:
-    """Connects to the server at ``url``.
+def connect(http: httpx.Client, model: str, label: str | None = None) -> Server:
+    """Returns the server of a model, which must be AVAILABLE. ``http`` has the URL of the server.
 
     Raises:
-        ValueError: The model is not AVAILABLE, ``ca_file`` holds no certificates, or the environment is wrong.
+        ValueError: The model is not AVAILABLE.
         httpx.HTTPError: The server does not answer.
     """
-    http = http_client(url, timeout, ca_file)
-    http.base_url = httpx.URL(url)
-    with contextlib.ExitStack() as on_failure:
-        on_failure.callback(http.close)
-        response = http.get(f"/v1/models/{model}")
-        statuses = response.json().get("model_version_status", []) if response.is_success else []
-        available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
-        if not available:
-            raise ValueError(f"--model: expected an AVAILABLE model, received {model!r}: {response.text}")
-        on_failure.pop_all()
-    return Server(http, model, max(available))
+    response = http.get(f"/v1/models/{model}")
+    statuses = response.json().get("model_version_status", []) if response.is_success else []
+    available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
+    if not available:
+        raise ValueError(f"--model: expected an AVAILABLE model, received {model!r}: {response.text}")
+    return Server(http, model, max(available), label)

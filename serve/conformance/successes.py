@@ -137,9 +137,9 @@ def preflight(server: Server) -> None:
         expect("body", "", response.text)
 
 
-def labelled(server: Server, label: str) -> None:
+def label(server: Server) -> None:
     """A label selects its version."""
-    path = f"{server.path}/labels/{label}"
+    path = f"{server.path}/labels/{server.label}"
     expect("predictions", 1, len(server.answer({"instances": ["a"]}, f"{path}:predict")["predictions"]))
     spec = server.read(server.http.get(f"{path}/metadata"))["model_spec"]
     states = {each["version"]: each["state"] for each in server.read(server.http.get(path))["model_version_status"]}

@@ -90,33 +90,20 @@ def read_model_configs(path: Path) -> list[ServedModel]:
     """Reads a list of models from a ``ModelServerConfig`` in protocol buffers' text format.
 
     Raises:
-        ValueError: The file cannot be read, or lists a model that cannot be served.
-    """
-    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
-
-    config = read_text_proto(path, ModelServerConfig())
-    try:
-        return model_configs(config)
-    except StatusError as error:
-        raise ValueError(f"{path}: {error.message}") from error
-
-
-def read_text_proto(path: Path, message: Message) -> Message:
-    """Fills ``message`` from a file in protocol buffers' text format, and returns it.
-
-    Raises:
-        ValueError: The file cannot be read or parsed. The message of a parse error holds line and column.
+        ValueError: The file cannot be read or parsed, or lists a model that cannot be served. The message of a parse
+            error holds line and column.
     """
     from google.protobuf import text_format
+    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
     try:
-        return text_format.Parse(path.read_text("utf-8"), message)
+        return model_configs(text_format.Parse(path.read_text("utf-8"), ModelServerConfig()))
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: expected a text file with a {message.DESCRIPTOR.name}: {error}") from error
+        raise ValueError(f"{path}: expected a text file with a ModelServerConfig: {error}") from error
     except text_format.ParseError as error:
-        raise ValueError(
-            f"{path}:{error}: expected a {message.DESCRIPTOR.name} in protocol buffers' text format."
-        ) from error
+        raise ValueError(f"{path}:{error}: expected a ModelServerConfig in protocol buffers' text format.") from error
+    except StatusError as error:
+        raise ValueError(f"{path}: {error.message}") from error
 
 
 def model_configs(config: ModelServerConfig) -> list[ServedModel]:

@@ -17,23 +17,17 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .model_config import Latest, ServedModel, Specific, version_folders
 from .status import Code, State, StatusError, VersionStatus, invalid
-from .versions import LoadedVersion
 
 if TYPE_CHECKING:
     from .servable import Servable
 
 logger = logging.getLogger(__name__)
-
-MAX_RETRY_SECONDS = 600.0
-"""Maximum pause before another attempt to load a version, unless the first pause is longer."""
-
-MAX_ENDED = 100
-"""Number of unloaded versions whose states are kept, over all models."""
 
 RETURN_MEMORY_SECONDS = 60.0
 """Seconds between two returns of free memory to the system. Without them, large requests would fragment the memory."""
@@ -47,10 +41,23 @@ class _Failure(NamedTuple):
 
     fingerprint: Fingerprint
     """Files of the version at this attempt."""
-    pause: float
-    """Seconds between this attempt and the next."""
     retry_at: float
     """Seconds of the monotonic clock."""
+
+
+@dataclass(eq=False)
+class LoadedVersion:
+    """A version that answers requests."""
+
+    name: str
+    version: int
+    folder: Path
+    """Folder of the SavedModel."""
+    servable: Servable
+    users: int = 0
+    """Number of requests that use this version."""
+    is_retired: bool = False
+    """If `True`, new requests do not find this version."""
 
 
 class Repository:
@@ -59,8 +66,7 @@ class Repository:
     Args:
         configs: Function that returns the models. Called at every poll.
         load: Function that loads the SavedModel in a version's folder. Any exception becomes the version's status.
-        retry_seconds: Pause before another attempt to load a version, in seconds. The pause doubles with each attempt,
-            up to 10 minutes.
+        retry_seconds: Pause before another attempt to load a version, in seconds.
     """
 
     def __init__(
@@ -72,11 +78,10 @@ class Repository:
         self._configs = configs
         self._load = load
         self._retry_seconds = retry_seconds
-        self._problems: set[str] = set()  # folders that the last poll could not use
         self._is_closing = False
         self._changing = threading.Lock()  # held while versions are loaded, which takes seconds
         self._lock = threading.Lock()  # held for moments, around everything below
-        self._statuses: dict[tuple[str, int], VersionStatus] = {}  # the latest change last
+        self._statuses: dict[tuple[str, int], VersionStatus] = {}
         self._loaded: dict[str, dict[int, LoadedVersion]] = {}
         self._labels: dict[str, dict[str, int]] = {}
         self._failed: dict[tuple[str, int], _Failure] = {}
@@ -120,13 +125,11 @@ class Repository:
                 raise invalid(f"Unrecognized servable version label: {label}")
             version = self._labels[name][label]
         versions = self._loaded.get(name, {})
-        if version is None:
-            if not versions:
-                raise StatusError(Code.NOT_FOUND, f"Servable not found for request: Latest({name})")
-            return versions[max(versions)]
-        if version not in versions:
-            raise StatusError(Code.NOT_FOUND, f"Servable not found for request: Specific({name}, {version})")
-        return versions[version]
+        found = versions.get(max(versions, default=0) if version is None else version)
+        if found is None:
+            wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            raise StatusError(Code.NOT_FOUND, f"Servable not found for request: {wanted}")
+        return found
 
     def status(self, name: str, version: int | None = None) -> list[VersionStatus]:
         """Returns the states of a model's versions, newest first.
@@ -139,14 +142,12 @@ class Repository:
             StatusError: NOT_FOUND if there is no such version.
         """
         with self._lock:
-            statuses = {number: status for (model, number), status in self._statuses.items() if model == name}
-        if version is None:
-            if not statuses:
-                raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
-            return [statuses[number] for number in sorted(statuses, reverse=True)]
-        if version not in statuses:
-            raise StatusError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
-        return [statuses[version]]
+            statuses = [status for (model, _), status in self._statuses.items() if model == name]
+        found = [status for status in statuses if version in (None, status.version)]
+        if not found:
+            wanted = "any versions" if version is None else f"version {version}"
+            raise StatusError(Code.NOT_FOUND, f"Could not find {wanted} of model {name}")
+        return sorted(found, reverse=True)
 
     def available(self) -> list[tuple[str, int]]:
         """Returns name and number of every version that answers requests, sorted."""
@@ -166,22 +167,17 @@ class Repository:
             self._assign_labels(self._configs())
 
     def poll(self) -> None:
-        """Loads new versions and unloads removed versions. Logs a problem with a folder when it first occurs."""
+        """Loads new versions and unloads removed versions. If a folder is missing, its versions stay loaded."""
         with self._changing:
-            problems = self._poll()
-            for problem in sorted(problems - self._problems):
-                logger.warning(problem)
-            self._problems = problems
-
-    def _poll(self) -> set[str]:
-        """Returns the problems of this poll. If a folder is missing, its loaded versions stay loaded."""
-        try:
-            configs = self._configs()
-        except OSError as error:
-            return {f"Cannot read the folder of the models: {error}. Loaded versions stay loaded."}
-        if not configs and self.available():
-            return {"The folder of the models is empty. Loaded versions stay loaded. Is its volume mounted?"}
-        return self._update(configs)
+            try:
+                configs = self._configs()
+            except OSError as error:
+                logger.warning("Cannot read the folder of the models: %s. Loaded versions stay loaded.", error)
+                return
+            if not configs and self.available():
+                logger.warning("The folder of the models is empty. Loaded versions stay loaded. Is its volume mounted?")
+                return
+            self._update(configs)
 
     def close(self, seconds: float = 1.0) -> bool:
         """Prevents further loads, and unloads every version.
@@ -209,20 +205,18 @@ class Repository:
         with self._lock:
             self._labels = {config.name: dict(config.labels) for config in configs}
 
-    def _update(self, configs: list[ServedModel]) -> set[str]:
-        """Loads and unloads versions. Returns a problem for each model whose folder cannot be read."""
-        problems = set()
+    def _update(self, configs: list[ServedModel]) -> None:
+        """Loads and unloads versions."""
         for config in configs:
             try:
                 folders = version_folders(config.base_path)
             except OSError as error:  # the file system may be unavailable for a moment
-                problems.add(f"Model {config.name}: cannot read {config.base_path}: {error}")
+                logger.warning("Model %s: cannot read %s: %s", config.name, config.base_path, error)
                 continue
             self._update_model(config.name, folders, config.policy)
         for name, version in self.available():
             if name not in {config.name for config in configs}:
                 self._unload(name, version)
-        return problems
 
     def _update_model(self, name: str, folders: dict[int, Path], policy: Latest | Specific) -> None:
         """Loads the chosen versions. If none of the newest can be loaded and no version serves, loads an older one."""
@@ -253,11 +247,8 @@ class Repository:
             return
         fingerprint = _fingerprint(folder)
         failure = self._failed.get((name, version))
-        pause = self._retry_seconds
-        if failure is not None and failure.fingerprint == fingerprint:
-            if time.monotonic() < failure.retry_at:
-                return
-            pause = max(pause, min(2 * failure.pause, MAX_RETRY_SECONDS))
+        if failure and failure.fingerprint == fingerprint and time.monotonic() < failure.retry_at:
+            return
         self._set_state(name, version, State.LOADING)
         logger.info("Model %s version %d is being loaded", name, version)
         started = time.perf_counter()
@@ -265,9 +256,8 @@ class Repository:
             servable = self._load(folder)
         except Exception as error:  # of any type: a model that cannot be loaded must not prevent loading other models
             failed = _as_status(error)
-            unexpected = None if failed is error else error
-            logger.error("Model %s version %d could not be loaded: %s", name, version, failed, exc_info=unexpected)
-            self._failed[name, version] = _Failure(fingerprint, pause, time.monotonic() + pause)
+            logger.error("Model %s version %d could not be loaded: %s", name, version, failed)
+            self._failed[name, version] = _Failure(fingerprint, time.monotonic() + self._retry_seconds)
             self._set_state(name, version, State.END, failed.code, failed.message)
             return
         self._failed.pop((name, version), None)
@@ -287,10 +277,7 @@ class Repository:
             self._close(loaded)
 
     def _close(self, loaded: LoadedVersion) -> None:
-        try:
-            loaded.servable.close()
-        except Exception:  # of any type, as above
-            logger.exception("Model %s version %d could not be closed", loaded.name, loaded.version)
+        loaded.servable.close()
         gc.collect()  # graphs have reference cycles: several could stay in memory until the next automatic collection
         with self._lock:
             is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
@@ -301,18 +288,15 @@ class Repository:
 
     def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
         with self._lock:
-            self._statuses.pop((name, version), None)
             self._statuses[name, version] = VersionStatus(version, state, code, message)
-            ended = [key for key, status in self._statuses.items() if status.state is State.END]
-            for key in [key for key in ended if key not in self._failed][:-MAX_ENDED]:
-                del self._statuses[key]
 
 
 def _as_status(error: Exception) -> StatusError:
     """Returns ``error`` as a status."""
     if isinstance(error, StatusError):
         return error
-    code = Code.RESOURCE_EXHAUSTED if isinstance(error, MemoryError) else Code.INTERNAL
+    codes = {MemoryError: Code.RESOURCE_EXHAUSTED, OSError: Code.NOT_FOUND, Exception: Code.INTERNAL}
+    code = next(code for kind, code in codes.items() if isinstance(error, kind))
     return StatusError(code, f"{type(error).__name__}: {error}")
 
 
@@ -333,17 +317,15 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
     stopped = threading.Event()
 
     def keep_polling() -> None:
-        logged, returned = "", time.monotonic()
+        returned = time.monotonic()
         while not stopped.wait(seconds or None):
             if time.monotonic() >= returned + RETURN_MEMORY_SECONDS:
                 _return_memory()
                 returned = time.monotonic()
             try:
                 repository.poll()
-                logged = ""
-            except Exception as error:  # a defect must not end the polling
-                if logged != (logged := repr(error)):
-                    logger.exception("Polling failed")
+            except Exception:  # a defect must not end the polling
+                logger.exception("Polling failed")
 
     threading.Thread(target=keep_polling, name="poller").start()
     try:
@@ -353,10 +335,8 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
 
 
 def _fingerprint(folder: Path) -> Fingerprint:
-    """Returns path, size and modification time of each file in ``folder``. Files may be missing during a copy."""
-    facts = set()
+    """Returns path, size and modification time of each file in ``folder``; nothing if a file vanishes meanwhile."""
+    files = ((path, path.stat()) for path in folder.rglob("*"))
     with contextlib.suppress(OSError):
-        for path in folder.rglob("*"):
-            stat = path.stat()
-            facts.add((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns))
-    return frozenset(facts)
+        return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in files)
+    return frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,15 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import DecodeError
 
 from nmt_keras.io.files import literal
 
 from .signature import SERVING_DEFAULT, Signature, Tensors, TensorSpec, shape_text
 from .status import Code, StatusError, invalid
-
-_LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, DecodeError)
-"""Errors that TensorFlow's loader raises for missing and damaged files, in addition to its own errors."""
 
 
 class Servable:
@@ -51,18 +48,21 @@ class Servable:
         """
         for name, tensor in inputs.items():
             _require_shape(name, tensor.shape, signature.inputs[name].shape)
-        feeds = {signature.feeds[name]: tensor for name, tensor in inputs.items()}
+        feeds = {signature.inputs[name].tensor: tensor for name, tensor in inputs.items()}
+        fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
         options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(1000 * seconds)))
         try:
-            values = self._session.run(dict(signature.fetches), feeds, options=options)
+            values = self._session.run(fetches, feeds, options=options)
         except tf.errors.OpError as error:
             raise _status_error(error) from error
         except ValueError as error:  # the graph's own placeholder refused a shape or a value
             raise invalid(str(error)) from error
-        return {name: _array(values[name], signature.outputs[name].dtype) for name in signature.outputs}
+        kinds = {name: object if spec.dtype == "string" else None for name, spec in signature.outputs.items()}
+        return {name: np.asarray(values[name], kind) for name, kind in kinds.items()}
 
+    @functools.cached_property
     def signature_definitions(self) -> dict[str, Any]:
-        """Returns every SignatureDef in protocol buffers' JSON mapping, with original field names and with defaults."""
+        """Every SignatureDef in protocol buffers' JSON mapping, with original field names and with defaults."""
         return {
             name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
             for name, definition in self._signature_defs.items()
@@ -82,24 +82,20 @@ def load_servable(folder: Path) -> Servable:
     A SavedModel is a program that runs with the server's rights: load only models from a source that you trust.
 
     Raises:
-        StatusError: ``folder`` holds no SavedModel, a damaged one, or one with unknown operations.
+        StatusError: An error of TensorFlow, for example an unknown operation.
+        Exception: Another error for a missing or damaged file. TensorFlow's loader raises errors of many types.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
     session = tf.compat.v1.Session(graph=tf.Graph())
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(session.close)
         try:
-            with contextlib.suppress(FileNotFoundError):
-                (folder / "saved_model.pb").open("rb").close()  # TensorFlow would call a file without rights missing
             meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(literal(folder)))
             servable = Servable(session, meta_graph.signature_def)
             session.graph.finalize()
         except tf.errors.OpError as error:
             failed = _status_error(error)
             raise StatusError(failed.code, f"Could not load {folder}: {failed.message}") from error
-        except _LOAD_FAILURES as error:
-            code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
-            raise StatusError(code, f"Could not load {folder}: {error}") from error
         on_failure.pop_all()
     return servable
 
@@ -108,17 +104,14 @@ def _signature(definition: Any) -> Signature:
     return Signature(
         inputs={name: _spec(info) for name, info in definition.inputs.items()},
         outputs={name: _spec(info) for name, info in definition.outputs.items()},
-        feeds={name: info.name for name, info in definition.inputs.items()},
-        fetches={name: info.name for name, info in definition.outputs.items()},
     )
 
 
 def _spec(info: Any) -> TensorSpec:
     enum = info.DESCRIPTOR.fields_by_name["dtype"].enum_type
     dtype = enum.values_by_number[info.dtype].name.removeprefix("DT_").lower()
-    if info.tensor_shape.unknown_rank:
-        return TensorSpec(dtype, None)
-    return TensorSpec(dtype, tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim))
+    sizes = tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)
+    return TensorSpec(dtype, None if info.tensor_shape.unknown_rank else sizes, info.name)
 
 
 # Arrays and errors
@@ -131,10 +124,6 @@ def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None
     if len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True)):
         expected = ",".join("?" if size is None else str(size) for size in declared)
         raise invalid(f"Shape of input {name}: expected [{expected}], received {shape_text(shape)}")
-
-
-def _array(value: Any, dtype: str) -> np.ndarray:
-    return np.asarray(value, object) if dtype == "string" else np.asarray(value)
 
 
 def _status_error(error: tf.errors.OpError) -> StatusError:

@@ -21,6 +21,8 @@ class TensorSpec(NamedTuple):
     """TensorFlow's name of the type: string, float, double, int32, bool ..."""
     shape: tuple[int | None, ...] | None
     """`None` for an unknown rank. A dimension is `None` if it is unknown."""
+    tensor: str = ""
+    """Name of the tensor in the graph."""
 
 
 class Signature(NamedTuple):
@@ -28,10 +30,6 @@ class Signature(NamedTuple):
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
-    feeds: Mapping[str, str]
-    """Input name to tensor name."""
-    fetches: Mapping[str, str]
-    """Output name to tensor name."""
 
     @property
     def splits_texts(self) -> bool:

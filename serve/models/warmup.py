@@ -48,11 +48,10 @@ def warm_up(servable: Servable, path: Path) -> None:
             if count >= MAX_RECORDS:
                 raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
             _answer(servable, record, path)
-    except (tf.errors.DataLossError, tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
+    except tf.errors.OpError as error:
         reason = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
-        refused = isinstance(error, tf.errors.PermissionDeniedError)
-        advice = "" if refused else " Please verify your warmup data is in TFRecord format."
-        raise StatusError(Code(error.error_code), f"{path}: {reason}.{advice}") from error
+        advice = "Please verify your warmup data is in TFRecord format."
+        raise StatusError(Code(error.error_code), f"{path}: {reason}. {advice}") from error
 
 
 def _answer(servable: Servable, record: bytes, path: Path) -> None:

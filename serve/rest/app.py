@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 import zlib
 from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 import anyio
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -24,7 +24,6 @@ from ..core import SMALL_BODY, Core, Ticket
 from ..limits import Limits, require_few_sentences, require_few_values
 from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
-from ..models.versions import LoadedVersion
 from . import codec, json_text
 from .json_text import to_text
 from .page import PageFiles
@@ -118,7 +117,6 @@ class RestApi:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._limits = core.limits
-        self._metadata_of: WeakKeyDictionary[LoadedVersion, bytes] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -155,12 +153,9 @@ class RestApi:
 
     def _metadata(self, target: Target) -> bytes:
         loaded = self._core.repository.find(*target)
-        if loaded not in self._metadata_of:  # it takes milliseconds
-            model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
-            definitions = {"signature_def": loaded.servable.signature_definitions()}
-            document = {"model_spec": model_spec, "metadata": {"signature_def": definitions}}
-            self._metadata_of[loaded] = json_text.write(document)
-        return self._metadata_of[loaded]
+        model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
+        definitions = {"signature_def": loaded.servable.signature_definitions}
+        return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
     async def _infer(self, request: Request, target: Target, method: str) -> bytes:
         """Returns the answer to a predict request."""
@@ -187,8 +182,9 @@ class RestApi:
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
             if signature.splits_texts:
                 require_few_sentences(self._limits, inputs.tensors)
-            with ticket.running() as seconds:
-                outputs = loaded.servable.run(signature, inputs.tensors, seconds)
+            began = time.monotonic()
+            outputs = loaded.servable.run(signature, inputs.tensors, ticket.seconds_left)
+            self._core.metrics.record_run(ticket.model_name, time.monotonic() - began)
         require_few_values(self._limits, outputs)
         return codec.write_outputs(outputs, inputs.layout)
 
@@ -310,11 +306,10 @@ def _too_large(limits: Limits) -> StatusError:
 
 def _sender_with(headers: Mapping[str, str], send: Send) -> Send:
     """Returns ``send`` with more headers on each answer."""
-    more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *more]}
+            MutableHeaders(scope=message).update(headers)
         await send(message)
 
     return send_with

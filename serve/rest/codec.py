@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..limits import Limits, require_few_rows, require_within
+from ..limits import Limits, require_few_rows, require_short_strings
 from ..models.signature import Tensors, TensorSpec, shape_text
 from ..models.status import StatusError, invalid
 from . import json_text
@@ -93,7 +93,7 @@ def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limit
     else:
         raise invalid("Missing 'inputs' or 'instances' key")
     for name, tensor in inputs.tensors.items():
-        require_within(limits, name, tensor)
+        require_short_strings(limits, name, tensor)
     return inputs
 
 
@@ -120,53 +120,31 @@ def _read_columns(inputs: Json, specs: Mapping[str, TensorSpec], limits: Limits)
 def _read_rows(rows: list[Json], specs: Mapping[str, TensorSpec]) -> Tensors:
     if not isinstance(rows[0], dict):
         _only_input(specs, "instances is a plain list, but expecting list of objects")
-    if _is_named(rows[0]):
-        columns = _read_named_rows(rows, specs)
-    else:
-        name = min(specs)
-        columns = _read_plain_rows(rows, name, specs[name])
-    return {
-        name: to_array(leaves.values, (len(rows), *leaves.shape), specs[name].dtype) for name, leaves in columns.items()
-    }
-
-
-def _read_plain_rows(rows: list[Json], name: str, spec: TensorSpec) -> dict[str, _Leaves]:
+    are_named, only = _is_named(rows[0]), min(specs)
     columns: dict[str, _Leaves] = {}
     for index, row in enumerate(rows):
-        if _is_named(row):
-            raise invalid(f"Expecting value/list but got object at item {index} of input list")
-        try:
-            _append_row(columns, name, _read_leaves(row, spec.dtype))
-        except StatusError as error:
-            raise invalid(f"Failed to process element: {index} of 'instances' list. Error: {error}") from error
-    return columns
-
-
-def _read_named_rows(rows: list[Json], specs: Mapping[str, TensorSpec]) -> dict[str, _Leaves]:
-    columns: dict[str, _Leaves] = {}
-    for index, row in enumerate(rows):
-        if not _is_named(row):
-            raise invalid(f"Expecting object but got list at item {index} of input list")
-        for name, value in row.items():
+        if _is_named(row) != are_named:
+            expected = "object but got list" if are_named else "value/list but got object"
+            raise invalid(f"Expecting {expected} at item {index} of input list")
+        for name, value in row.items() if are_named else [(only, row)]:
             try:
                 if name not in specs:
                     raise invalid(f"JSON object: does not have named input: {name}")
                 _append_row(columns, name, _read_leaves(value, specs[name].dtype))
             except StatusError as error:
-                place = f"{index} key: {name} of 'instances' list"
-                raise invalid(f"Failed to process element: {place}. Error: {error}") from error
-        if row.keys() != specs.keys():
+                place = f"{index} key: {name}" if are_named else str(index)
+                raise invalid(f"Failed to process element: {place} of 'instances' list. Error: {error}") from error
+        if are_named and row.keys() != specs.keys():
             place = f"{index} of 'instances' list. JSON object: {echo(row)}"
             raise invalid(f"Failed to process element: {place} keys must be equal to: {','.join(sorted(specs))}")
-    return columns
+    return {
+        name: to_array(leaves.values, (len(rows), *leaves.shape), specs[name].dtype) for name, leaves in columns.items()
+    }
 
 
 def _append_row(columns: dict[str, _Leaves], name: str, row: _Leaves) -> None:
     """Appends ``row`` to its column. All rows must have the shape of the first."""
-    if name not in columns:
-        columns[name] = row
-        return
-    column = columns[name]
+    column = columns.setdefault(name, _Leaves([], row.shape))
     expected = math.prod(column.shape)
     if len(row.values) != expected:
         raise invalid(f"Expecting tensor size: {expected} but got: {len(row.values)}")

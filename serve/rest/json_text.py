@@ -1,8 +1,8 @@
 """Converts JSON to Python values and back as TensorFlow Serving does.
 
 Python's ``json`` reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add TensorFlow Serving's other
-rules: the first of two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited. Bytes
-that are not UTF-8 are kept as surrogate escapes in ``str``, so text is encoded and decoded only here.
+rules: the first of two equal keys counts, decimals are finite, and nesting is limited. Bytes that are not UTF-8 are
+kept as surrogate escapes in ``str``, so text is encoded and decoded only here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.status import MAX_MESSAGE, invalid
+from ..models.status import invalid
 
 Json = Any
 """`None`, bool, int, float, str, a list of values, or a dict from str to values."""
@@ -54,14 +54,9 @@ def parse(document: bytes, max_values: int) -> Json:
     try:
         _require_shallow(text)
         _require_paired_surrogates(text)
-        return json.loads(text, parse_int=_integer, parse_float=_decimal, object_pairs_hook=_first_of_equal_keys)
+        return json.loads(text, parse_float=_decimal, object_pairs_hook=_first_of_equal_keys)
     except ValueError as error:
         raise invalid(f"JSON Parse error: {error}") from None
-
-
-def _integer(digits: str) -> int | float:
-    value = int(digits) if len(digits) <= 20 else None  # -2**63 and 2**64 - 1 have 20 characters
-    return value if value is not None and -(2**63) <= value < 2**64 else _decimal(digits)
 
 
 def _decimal(digits: str) -> float:
@@ -104,13 +99,8 @@ def type_name(value: Json) -> str:
 
 
 def echo(value: Json) -> str:
-    """Returns the first ``MAX_MESSAGE`` characters of ``value`` as JSON, for an error message."""
-    written = ""
-    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
-        written += piece
-        if len(written) > MAX_MESSAGE:
-            return f"{written[:MAX_MESSAGE]}..."
-    return written
+    """Returns ``value`` as JSON, for an error message, which is shortened."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def shortest(values: np.ndarray) -> list[float]:

@@ -19,8 +19,6 @@ CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")
 """JSON file of a version. Its ``languages`` hold the language codes of ``source`` and ``target``, its ``search`` holds
 the ``beam_size`` of the default search."""
-_LANGUAGES = {"source": "source_language", "target": "target_language"}
-"""Mapping from the name of a language code in the manifest to its name in the page's configuration."""
 
 
 class PageFiles(StaticFiles):
@@ -54,11 +52,9 @@ class PageFiles(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Returns the file at ``path``."""
-        is_config = path == CONFIG
-        config = await to_thread.run_sync(page_config, self._config, self._repository) if is_config else None
-        if config is None:
-            response = await super().get_response(path, scope)
-        else:
+        response = await super().get_response(path, scope)
+        config = await to_thread.run_sync(page_config, self._config, self._repository) if path == CONFIG else None
+        if config is not None:
             response = Response(json.dumps(config, indent=2) + "\n", media_type="application/json")
         response.headers.update(self._headers)
         return response
@@ -101,7 +97,8 @@ def _settings(manifest: dict[str, Any] | None) -> dict[str, str]:
     languages, search = ((manifest or {}).get(name) for name in ("languages", "search"))
     found = {}
     if isinstance(languages, dict):
-        found = {field: languages[side] for side, field in _LANGUAGES.items() if isinstance(languages.get(side), str)}
+        sides = [side for side in ("source", "target") if isinstance(languages.get(side), str)]
+        found = {f"{side}_language": languages[side] for side in sides}
     if isinstance(search, dict) and isinstance(beam_size := search.get("beam_size"), int):
         found["search"] = "beam" if beam_size > 1 else "align"
     return found

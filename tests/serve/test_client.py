@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import json
 import math
-import os
 import random
 import re
 import socket
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from servers import free_port
 
 from nmt_keras.io.sentences import beginning
 from serve.client import (
@@ -102,20 +102,14 @@ def test_a_refusal_quotes_the_server(served, model, signature, message):
     assert str(caught.value).startswith(served)
 
 
-def closed_port() -> str:
-    """Returns a HOST:PORT without a server."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        return f"127.0.0.1:{closed.getsockname()[1]}"
-
-
 def test_a_server_that_is_down_is_unavailable():
-    url = f"http://{closed_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     with Client(url, retry=Retry(1)) as client, pytest.raises(Unavailable, match=f"{url}.*nmt serve"):
         client.translate(["uno"])
 
 
 def test_a_server_without_https_is_named(served):
-    with Client(served.replace("http://", "https://")) as client, pytest.raises(ClientError, match="Write http://"):
+    with Client(served.replace("http://", "https://")) as client, pytest.raises(ClientError, match="write http://"):
         client.translate(["uno"])
 
 
@@ -145,7 +139,7 @@ def translated(request: httpx.Request) -> httpx.Response:
             httpx.Response(200, json={"outputs": ["uno"]}),
             "serving_default .* one unnamed output",
         ),
-        (httpx.Response(200, json={"outputs": {"y": [1.0]}}), "output 'translation' is not a list of 1"),
+        (httpx.Response(200, json={"outputs": {"y": [1.0]}}), "another form than expected: 'translation'"),
         *(
             (httpx.Response(status, json={"error": "\x1b]52;c;eA==\x07" + "a\n" * 10**6}), r"\\x1b\]52;c;eA==\\x07a a ")
             for status in (400, 404)
@@ -230,14 +224,6 @@ def test_requests_are_batches_in_column_format(model, path):
     ]
 
 
-def test_a_request_of_beam_holds_a_quarter_of_a_batch():
-    seen: list[httpx.Request] = []
-    client = against(lambda request: seen.append(request) or httpx.Response(400), batch_size=7)
-    with client, pytest.raises(ClientError):
-        client.beam(["uno"] * 9)
-    assert json.loads(seen[0].content) == {"signature_name": "beam", "inputs": {"text": ["uno"] * 2}}
-
-
 def test_padding_is_cut_by_the_lengths_of_each_side():
     columns = {
         "translation": ["x y"],
@@ -290,7 +276,7 @@ def test_a_wrong_setting_of_the_environment_is_named(monkeypatch, name, value):
 
 
 def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
-    proxy = f"http://{closed_port()}"
+    proxy = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("http_proxy", proxy)
     with Client("http://server", retry=Retry(1)) as client, pytest.raises(Unavailable, match=f"proxy \\({proxy}\\)"):
         client.translate(["uno"])
@@ -363,7 +349,7 @@ def test_a_busy_server_is_asked_again_after_pauses_that_double(monkeypatch, fail
         (httpx.ReadTimeout("slow"), "did not answer in time"),
         (
             httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: it has expired (_ssl.c:1)"),
-            "not trusted: it has expired. If",
+            "it has expired.*ca_file",
         ),
     ],
 )
@@ -453,18 +439,8 @@ def test_the_command_prints_translations(served, capsys, monkeypatch, tmp_path, 
     assert warned in err
 
 
-def test_the_command_shows_control_characters_of_a_translation_on_a_terminal(monkeypatch):
-    monkeypatch.setattr(Client, "translate_with_scores", lambda *_: [ScoredTranslation("\x1b[2Jone", -1.0, False)])
-    terminal, output = os.openpty()
-    with os.fdopen(output, "w") as stdout, monkeypatch.context() as patch:
-        patch.setattr("sys.stdout", stdout)
-        main(["uno"])
-    assert os.read(terminal, 100) == b"\\x1b[2Jone\r\n"
-    os.close(terminal)
-
-
 def test_the_command_fails_in_one_line_without_a_server_and_without_a_text():
-    url = f"http://{closed_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     for arguments, named in ((["uno", "--attempts", "1", "--url", url], url), ([], "text")):
         with pytest.raises(SystemExit, match=f"serve.client: .*{named}"):
             main(arguments)

@@ -26,11 +26,10 @@ from nmt_keras.export.contract import CONTRACT
 from serve import server
 from serve.core import Core
 from serve.limits import Limits
-from serve.models.model_config import ServedModel, models_in
+from serve.models.model_config import models_in
 from serve.models.repository import Repository
 from serve.models.servable import Servable
 from serve.models.signature import Signature, TensorSpec
-from serve.models.status import StatusError
 from serve.rest.app import create_app
 
 
@@ -149,7 +148,7 @@ def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(coun
 
 
 def test_the_signature_of_an_export_that_splits_texts_is_known_by_its_outputs():
-    split = [name for name, one in CONTRACT.items() if Signature({}, one.outputs, {}, {}).splits_texts]
+    split = [name for name, one in CONTRACT.items() if Signature({}, one.outputs).splits_texts]
     assert split == ["text", "sentences"]
 
 
@@ -317,27 +316,6 @@ def test_pages_of_other_origins_cannot_make_the_server_translate(counted, header
 def test_a_compression_other_than_gzip_is_named(counted):
     answer = counted(Counted()).post(PREDICT, content=b"{}", headers={"Content-Encoding": "br"})
     assert (answer.status_code, "Content-Encoding br" in answer.json()["error"]) == (400, True)
-
-
-# The queue
-
-
-def test_a_refused_request_counts_under_the_name_of_a_served_model_only(tmp_path):
-    repository = Repository(lambda: [ServedModel("spa", tmp_path / "spa")], lambda path: None)
-    (tmp_path / "spa" / "1").mkdir(parents=True)
-    repository.start()
-    core = Core(repository, Limits(concurrency=1, queue=0))
-
-    async def refuse(name):
-        async with core.admit(1.0, name):
-            pass
-
-    with core.place():
-        for name in ("spa", "other"):
-            with pytest.raises(StatusError, match="queue is full"):
-                asyncio.run(refuse(name))
-    for name in ("spa", ""):
-        assert f'request_count{{model_name="{name}",status="UNAVAILABLE"}} 1.0' in core.metrics.page().decode()
 
 
 # Connections

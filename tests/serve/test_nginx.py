@@ -8,7 +8,6 @@ import http.server
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from typing import NamedTuple
 import grpc
 import httpx
 import pytest
-from servers import NGINX, ROOT, Certificate
+from servers import NGINX, ROOT, Certificate, free_port
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from serve.conformance import __main__ as conformance
@@ -41,11 +40,6 @@ METHODS = {
     for service in apis.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 @contextmanager

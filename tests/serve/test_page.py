@@ -577,34 +577,12 @@ def test_another_model_is_chosen_from_the_list_and_gets_the_text_if_it_is_of_its
     web.expect("#target").to_have_text("dos uno" if kept else "")
 
 
-def test_without_storage_another_model_can_still_be_chosen(web):
-    blocked = "{ get() { throw new DOMException('blocked', 'SecurityError'); } }"
-    web.page.add_init_script(f"Object.defineProperty(window, 'sessionStorage', {blocked})")
-    models = [{"name": name, "source_language": "es"} for name in ("eng-spa", "spa-eng")]
-    web.answer("**/config.json", json={"models": models})
-    web.open()
-    web.page.get_by_label("Model").select_option("spa-eng")
-    web.expect("#model").to_have_text("version 3")
-    web.ask("uno dos")
-    web.expect("#target").to_have_text("dos uno")
-
-
 @pytest.mark.parametrize(("others", "offered"), [([], False), (["eng-spa"], True), (["eng-spa", "fra-eng"], True)])
 def test_a_model_outside_the_list_is_named(web, others, offered):
     web.answer("**/config.json", json={"models": [{"name": other} for other in others]})
     web.open("?model=spa-eng")
     web.expect("#model").to_have_text("spa-eng · version 3")
     web.expect("#models").to_be_visible(visible=offered)
-
-
-@pytest.mark.parametrize(("query", "shown"), [("", "spa-eng"), ("?model=other", "")])
-def test_a_page_that_is_left_shows_its_own_model_again(web, query, shown):
-    web.answer("**/config.json", json=configured("eng-spa"))
-    web.open(query)
-    web.answer(re.compile(r"\?model=eng-spa$"), status=204)  # the browser stays on the page
-    with web.page.expect_request(re.compile(r"\?model=eng-spa$")):
-        web.page.get_by_label("Model").select_option("eng-spa")
-    web.expect("#models").to_have_value(shown)
 
 
 # Layout and accessibility
@@ -628,18 +606,6 @@ def test_a_phone_never_scrolls_sideways(web):
     web.ask("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2)
     web.expect("#source .word").to_have_count(1)
     assert web.page.evaluate("document.documentElement.scrollWidth") == 375
-
-
-def test_a_phone_shows_the_numbers_below_the_hypotheses_and_that_the_heatmap_goes_on(web):
-    web.page.set_viewport_size({"width": 375, "height": 667})
-    web.open()
-    shown_in_full(web)
-    cells = web.page.locator("#hypotheses tbody tr").first.locator("td")
-    text, score = (cells.nth(n).bounding_box() for n in (0, 1))
-    assert text["y"] + text["height"] <= score["y"] + 1
-    web.expect("#heatmap").to_have_class("goes-on")
-    web.page.locator("#heatmap").evaluate("heatmap => { heatmap.scrollLeft = heatmap.scrollWidth }")
-    web.expect("#heatmap").not_to_have_class("goes-on")
 
 
 def test_the_address_has_the_text_and_a_button_copies_the_translation(web):
