@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.records import AlignedPair
 
-SAMPLES = 1000
-"""Number of bootstrap samples."""
 ALIGNMENTS = Path(__file__).parents[1] / "docs" / "results" / "alignments"
 
 
@@ -108,7 +106,7 @@ def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[
     error = alignment_error(found, [pair.links for pair in gold])
     sure = [[len(pair.links.sure), len(links & pair.links.sure)] for links, pair in zip(found, gold, strict=True)]
     possible = [[len(links), len(links & pair.links.possible)] for links, pair in zip(found, gold, strict=True)]
-    drawn = np.random.default_rng(1).multinomial(len(gold), np.full(len(gold), 1 / len(gold)), size=SAMPLES)
+    drawn = np.random.default_rng(1).multinomial(len(gold), np.full(len(gold), 1 / len(gold)), size=1000)
     (s, in_sure), (a, in_possible) = (drawn @ np.array(sure)).T, (drawn @ np.array(possible)).T
     low, high = np.percentile(1 - (in_sure + in_possible) / np.maximum(a + s, 1), [2.5, 97.5])
     rounded = {name: round(value, 4) for name, value in asdict(error).items()}

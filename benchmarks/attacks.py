@@ -43,16 +43,7 @@ import httpx
 import tyro
 
 from benchmarks.machine import machine
-from benchmarks.serve_load import (
-    PERCENTILES,
-    SENTENCES,
-    Report,
-    Server,
-    cell_of_percentiles,
-    percentiles,
-    predict_path,
-    started,
-)
+from benchmarks.serve_load import SENTENCES, Report, Server, percentiles, predict_path, started
 from serve.client import Client, Retry
 from serve.limits import Limits
 
@@ -319,12 +310,9 @@ async def idle_sockets(target: Target, rng: random.Random) -> str:
 async def idle_clients(target: Target, rng: random.Random) -> str:
     """Opens more connections than the server accepts. Each sends one request and then waits for a few seconds."""
     asking = [_request_and_wait(target) for _ in range(Limits.connections + 88)]
-    answers = Counter(_outcome(answer) for answer in await asyncio.gather(*asking, return_exceptions=True))
-    return answers.most_common(1)[0][0]
-
-
-def _outcome(answer: str | BaseException) -> str:
-    return "closed" if isinstance(answer, BaseException) else answer
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    outcomes = Counter("closed" if isinstance(answer, BaseException) else answer for answer in answers)
+    return outcomes.most_common(1)[0][0]
 
 
 async def _request_and_wait(target: Target) -> str:
@@ -337,7 +325,8 @@ async def _request_and_wait(target: Target) -> str:
     return start[9:].decode() or "closed"
 
 
-ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
+Attack = Callable[[Target, random.Random], Awaitable[str]]
+ATTACKS: dict[Attack, int] = {
     malformed: 4,
     slow_headers: 50,
     slow_body: 50,
@@ -355,12 +344,8 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     idle_clients: 1,
 }
 """Number of attackers of each kind."""
-PAUSES: dict[Callable[[Target, random.Random], Awaitable[str]], float] = {
-    unfinished_body: 15.0,
-    idle_sockets: 15.0,
-    idle_clients: 15.0,
-}
-"""Seconds between two rounds of an attack. Default: a random time of up to 0.2."""
+RARE = (unfinished_body, idle_sockets, idle_clients)
+"""Attacks whose rounds are 15 seconds apart. The pauses of others are random and up to 0.2 seconds long."""
 
 
 async def attack(target: Target, seconds: float, seed: int) -> dict[str, Counter[str]]:
@@ -368,7 +353,7 @@ async def attack(target: Target, seconds: float, seed: int) -> dict[str, Counter
     rounds: dict[str, Counter[str]] = {kind.__name__: Counter() for kind in ATTACKS}
     end = time.monotonic() + seconds
 
-    async def repeat(kind: Callable[[Target, random.Random], Awaitable[str]], number: int) -> None:
+    async def repeat(kind: Attack, number: int) -> None:
         rng = random.Random(f"{seed} {kind.__name__} {number}")
         while time.monotonic() < end:
             try:
@@ -378,7 +363,7 @@ async def attack(target: Target, seconds: float, seed: int) -> dict[str, Counter
             except REFUSED:
                 outcome = "closed"
             rounds[kind.__name__][outcome] += 1
-            await asyncio.sleep(PAUSES.get(kind, rng.uniform(0.0, 0.2)))
+            await asyncio.sleep(15.0 if kind in RARE else rng.uniform(0.0, 0.2))
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
@@ -399,27 +384,19 @@ def attack_and_send(target: Target, seconds: float, seed: int, results: Any) -> 
 
 @dataclass(frozen=True)
 class CountedRetry(Retry):
-    """Counts the attempts of each request."""
+    """Records the requests that were sent more than once."""
 
-    attempts_made: list[int] = field(default_factory=list)
+    repeated: list[Callable[[], Any]] = field(default_factory=list)
 
     def run(self, request: Callable[[], Any]) -> Any:
-        attempts = 0
+        attempts = itertools.count(1)
 
         def counted() -> Any:
-            nonlocal attempts
-            attempts += 1
+            if next(attempts) == 2:
+                self.repeated.append(request)
             return request()
 
-        try:
-            return super().run(counted)
-        finally:
-            self.attempts_made.append(attempts)
-
-    @property
-    def repeated(self) -> int:
-        """Number of requests that were sent more than once."""
-        return sum(attempts > 1 for attempts in self.attempts_made)
+        return super().run(counted)
 
 
 JOINED = [[" ".join(SENTENCES[first : first + number]) for first in range(8)] for number in (1, 2, 4)]
@@ -466,13 +443,13 @@ class Honest:
     def forget(self) -> None:
         """Forgets durations and repeated requests, but no failure."""
         self.seconds.clear()
-        self._retry.attempts_made.clear()
+        self._retry.repeated.clear()
 
     def summary(self) -> dict[str, Any]:
         return {
             "requests": len(self.seconds),
             "failures": dict(self.failures),
-            "repeated": self._retry.repeated,
+            "repeated": len(self._retry.repeated),
             **percentiles(self.seconds),
             "longest_ms": round(1000 * max(self.seconds, default=0.0)),
         }
@@ -541,7 +518,6 @@ class Settings:
             return self._report(server)
 
     def _report(self, server: Server) -> Report:
-        assert server.log is not None
         target = Target(server.host, server.port, self.model)
         url = f"http://{server.host}:{server.port}"
         clients = [
@@ -585,7 +561,7 @@ class Settings:
             if max(client.seconds, default=float("inf")) > self.bound:
                 broken.append(f"{client.name}: a request took longer than {self.bound:g} s")
         broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
-        return Report(result, broken, shown(result))
+        return Report(result, broken, ())
 
     def _fill_caches(self, url: str) -> None:
         """Sends batches of many shapes, the largest first.
@@ -618,38 +594,6 @@ class Settings:
         while len(seen) < 60 and len(set(seen[-5:])) * 5 != len(seen[-5:]):
             time.sleep(1.0)
             seen.append(server.descriptors())
-
-
-def shown(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
-    """Returns the documentation's tables of honest clients and of attacks, and a paragraph on the server."""
-    clients = [
-        {
-            "honest client": name,
-            "requests": one["requests"],
-            "sent again": one["repeated"],
-            "failed": sum(one["failures"].values()),
-            PERCENTILES: cell_of_percentiles(one),
-            "longest, s": round(one["longest_ms"] / 1000, 1),
-        }
-        for name, one in result["honest"].items()
-    ]
-    attacked = [
-        {
-            "attack": name.replace("_", " "),
-            "rounds": sum(outcomes.values()),
-            "answers": ", ".join(f"{outcome} ({count:,})" for outcome, count in outcomes.items()),
-        }
-        for name, outcomes in result["rounds"].items()
-    ]
-    before, after = result["before"], result["after"]
-    growth = 100 * (after["megabytes"] / before["megabytes"] - 1)
-    return (
-        clients,
-        attacked,
-        f"Memory: {before['megabytes']:.0f} MB before, {after['megabytes']:.0f} MB after ({growth:+.1f} %), at most "
-        f"{result['peak_megabytes']:.0f} MB. Open descriptors: {before['descriptors']} before, {after['descriptors']} "
-        f"after. Load average of the machine after: {result['load_after']:.1f}.",
-    )
 
 
 def main() -> None:

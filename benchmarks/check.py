@@ -28,7 +28,6 @@ from nmt_keras.check.findings import Finding
 from nmt_keras.check.outputs import check_outputs
 from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, read_pairs
 
-LOCALES = Path("/usr/share/locale")
 Pairs = Sequence[Pair]
 Change = Callable[[random.Random, Pair, Pairs], tuple[str, str]]
 
@@ -126,7 +125,7 @@ def output_findings(pairs: Pairs, outputs: Pairs) -> list[Finding]:
 def catalogue(language: str) -> list[Pair]:
     """Returns the messages of two words or more of all catalogues in a language, with their English originals."""
     found: dict[Pair, None] = {}
-    for path in sorted((LOCALES / language / "LC_MESSAGES").glob("*.mo")):
+    for path in sorted(Path("/usr/share/locale", language, "LC_MESSAGES").glob("*.mo")):
         with path.open("rb") as file, suppress(UnicodeError):
             for original, message in vars(gettext.GNUTranslations(file))["_catalog"].items():
                 if isinstance(original, str) and " " in original and message:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
 
 LINES = 1000  # of the built-in sample corpus
-BEAMS = (1, 5)
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def main(settings: Settings) -> None:
     translator = Run(settings.run).translator()
     size = sum(variable.shape.num_elements() for variable in translator.model.trainable_variables)
     results = []
-    for width in BEAMS:
+    for width in (1, 5):
         search = replace(translator.search, beam_size=width, n_best=None)
         results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
     told = (

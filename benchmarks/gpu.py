@@ -13,7 +13,7 @@ The benchmark has these parts:
 
 There are two executions: ``plain``, a plain graph, and ``xla``, a step compiled by XLA. Each part runs in its own
 process with a time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten
-after every result. Several processes compute parity at the same time. Timed parts run one at a time.
+after every part. Several processes compute parity at the same time. Timed parts run one at a time.
 
 Weights have the initializer "uniform", because "orthogonal" would be the only use of cuSOLVER. Sentences are random
 ids. Their lengths in words are those of the corpus, or of the built-in sample corpus.
@@ -29,12 +29,10 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -141,7 +139,7 @@ class Settings:
 
 
 def main(settings: Settings) -> None:
-    """Runs the parts, and writes the file after every result."""
+    """Runs the parts, and writes the file after each."""
     if settings.only:
         for result in PARTS[settings.only](settings):
             print(json.dumps(result), flush=True)
@@ -183,31 +181,28 @@ class Report:
         limit = min(self.settings.part_seconds, self.deadline - began)
         options = ["--dry"] * self.settings.dry
         options += ["--corpus", str(self.settings.corpus.resolve())] if self.settings.corpus else []
-        if limit <= 0:
-            self.write()
-            return
-        with tempfile.TemporaryFile() as said:
+        if limit > 0:
             with subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.gpu", "--only", name, *options],
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=subprocess.PIPE,
                 text=True,
+                errors="replace",
                 env=environment(name),
                 cwd=ROOT,
                 start_new_session=True,
             ) as process:
-                killer = threading.Timer(limit, kill_group, [process.pid])
-                killer.start()
-                for line in process.stdout or ():
-                    part["results"] += [json.loads(line)] if line.startswith("{") else []
-                    self.write()
-            killer.cancel()
-            said.seek(0)
-            reason = said.read().decode(errors="replace").replace(f"{ROOT}/", "").strip()[-1500:]
-        part["seconds"], code = round(time.monotonic() - began, 1), process.returncode
-        stopped = code == -signal.SIGKILL and part["seconds"] >= round(limit, 1)
-        error = f"stopped after {limit:.0f} s" if stopped else f"exit code {code}: {reason}"
-        part["error"] = error if code else None
+                reason = ""
+                try:
+                    found, said = process.communicate(timeout=limit)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    found, said = process.communicate()
+                    reason = f"stopped after {limit:.0f} s"
+            part["seconds"] = round(time.monotonic() - began, 1)
+            part["results"] = [json.loads(line) for line in found.splitlines() if line.startswith("{")]
+            told = f"exit code {process.returncode}: {said.replace(f'{ROOT}/', '').strip()[-1500:]}"
+            part["error"] = reason or (told if process.returncode else None)
         self.write()
         print(name, {**part, "results": len(part["results"])}, file=sys.stderr, flush=True)
 
@@ -256,12 +251,6 @@ def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
     errors = {name: part["error"] for name, part in parts.items() if part["error"]}
     failed = [f"{name} ({error})" if "stopped" in error else name for name, error in errors.items()]
     return told + ([f"Failed checks: {', '.join(failed)}."] if failed else [])
-
-
-def kill_group(group: int) -> None:
-    """Kills the process of a part and its child processes."""
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
 
 
 def environment(name: str) -> dict[str, str]:

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tyro
 
-from benchmarks.machine import machine, print_result
-from nmt_keras.corpus import evaluation_pairs, read_pairs, split_pairs
+from benchmarks.machine import machine, print_result, spanish_english
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
@@ -92,8 +91,7 @@ def main(settings: Settings) -> None:
     from playwright.sync_api import sync_playwright
 
     before = machine()
-    everything = read_pairs(Path(settings.corpus), source_column=1, target_column=0).pairs
-    pairs = evaluation_pairs(split_pairs(everything, key_side="target")["test"], key_side="target")
+    pairs = spanish_english(settings.corpus)["test"]
     sentences = random.Random(1).sample([pair.source for pair in pairs], 200)
     with sync_playwright() as playwright:
         starts = [start(playwright, settings.html) for _ in range(STARTS)]

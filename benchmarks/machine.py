@@ -13,6 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from nmt_keras.corpus import Pair, evaluation_pairs, read_pairs, split_pairs
+from nmt_keras.corpus.split import Part
+
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 """Instructions of a processor that a measurement reports, as /proc/cpuinfo names them."""
 
@@ -45,6 +48,12 @@ def print_result(
     arguments = (Path(each).name if os.path.isabs(each) else each for each in sys.argv[1:])  # without folders
     command = " ".join([f"python -m {module.name if module else sys.argv[0]}", *arguments])
     print(json.dumps({**before, "command": command, **found, "shown": shown}, indent=2, ensure_ascii=False))
+
+
+def spanish_english(path: str | Path) -> dict[Part, list[Pair]]:
+    """Returns the benchmark split of the Spanish-English corpus in a file, with at most 5,000 test pairs."""
+    split = split_pairs(read_pairs(Path(path), source_column=1, target_column=0).pairs, key_side="target")
+    return {**split, "test": list(evaluation_pairs(split["test"], key_side="target"))}
 
 
 def output_of(command: Sequence[str], **options: Any) -> str:

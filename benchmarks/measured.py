@@ -23,11 +23,11 @@ from nmt_keras.markdown import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED, ALIGNMENTS = DOCS / "measured", DOCS / "results" / "alignments"
-GUIDES = ("check", "own-corpus", "share", "train-on-a-gpu", "wmt14")
 PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
     ALIGNMENTS / "README.md",
-    *(DOCS / f"{name}.md" for name in ("tutorial", "speed", *(f"guides/{name}" for name in GUIDES))),
+    *(DOCS / f"{name}.md" for name in ("tutorial", "speed")),
+    *(DOCS / "guides" / f"{name}.md" for name in ("check", "own-corpus", "share", "train-on-a-gpu", "wmt14")),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 

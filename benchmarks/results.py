@@ -13,18 +13,22 @@ share the system ``rnnsearch``: to train it once, copy its files to the folder o
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
+import operator
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from benchmarks.alignment import gold_pairs, run_weights, weight_figures
-from nmt_keras.config import CorpusConfig, Recipe, TokenizerConfig, require, require_choice
+from nmt_keras.config import CorpusConfig, Recipe, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.corpus.split import Part
@@ -47,10 +51,6 @@ WINDOW = 3
 BEAM = 12
 NO_PILOTS, RATES = (1.0,), (0.5, 1.0, 2.0, 4.0)
 """Factors of the base rate in the pilots. Most of the results in docs/results have the first three."""
-LENGTHS = (5, 10, 15, 20, 25, 30, 40)
-"""Upper limits of the bins of source lengths, in words. The last bin is open."""
-SHORT_LENGTHS = (5, 10, 15)
-"""Upper limits of the bins of the test set's source lengths, in words. The last bin is open."""
 FIGURE_3 = (
     "No creo que Tom sepa nadar.",
     "Mi hermana mayor trabaja en un hospital.",
@@ -161,21 +161,13 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
     )
 
 
-def with_fields(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """Returns a recipe with changed fields, which are named as in ``model.encoder.units``."""
-    fields = json.loads(recipe.to_json())
-    for path, value in changes.items():
+def changed(recipe: Recipe, name: str, fields: Mapping[str, Any] = MappingProxyType({})) -> Recipe:
+    """Returns a recipe with another name and changed fields, which are named as in ``model.encoder.units``."""
+    record = json.loads(recipe.to_json())
+    for path, value in {"name": name, **fields}.items():
         *outer, last = path.split(".")
-        place = fields
-        for name in outer:
-            place = place[name]
-        place[last] = value
-    return Recipe.from_json(json.dumps(fields), recipe.name)
-
-
-def named(recipe: Recipe, name: str) -> Recipe:
-    """Returns a recipe with another name."""
-    return replace(recipe, name=name)
+        functools.reduce(operator.getitem, outer, record)[last] = value
+    return Recipe.from_json(json.dumps(record), name)
 
 
 LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p")
@@ -184,102 +176,28 @@ SCORES = LADDER[LADDER.index("feed") + 1 :]
 """Systems of the ladder that replace the location score of "feed"."""
 
 
-def rnnsearch() -> Recipe:
-    """Returns the attentive system of the groups "sampling", "units" and "ensemble"."""
-    return named(in_small(find_recipe("rnnsearch-50"), 0.15), "rnnsearch")
-
-
-SAMPLING = {"scheduled-sampling": (0.0, 0.25), "free-running": (1.0, 1.0)}
-"""Probability at the first and at the last update that a decoder input is the model's own token, by system."""
-
-
-def sampled(name: str, first: float, last: float) -> Recipe:
-    """Returns ``rnnsearch`` with scheduled sampling from probability ``first`` to ``last``."""
-    recipe = rnnsearch()
-    return replace(recipe, name=name, train=replace(recipe.train, sampling_from=first, sampling_to=last))
-
-
-UNITS: dict[Literal["subword", "character"], int] = {"subword": 40, "character": 120}
-"""Maximum number of tokens of a training pair, by kind of token. 0.1 % of the pairs have over 119 characters."""
-
-
-def tokenized(kind: Literal["subword", "character"], limit: int) -> Recipe:
-    """Returns ``rnnsearch`` with tokens of a kind, and at most ``limit`` of them on each side of a training pair."""
-    recipe = rnnsearch()
-    tokenizer = TokenizerConfig(kind, VOCABULARY, max_tokens=max(recipe.source.max_tokens, limit))
-    return replace(
-        recipe,
-        name=f"{kind}s",
-        source=tokenizer,
-        target=tokenizer,
-        train=replace(recipe.train, max_tokens=limit),
-        search=replace(recipe.search, max_tokens=max(recipe.search.max_tokens, limit)),
-    )
-
-
-def with_mean(recipe: Recipe) -> Recipe:
-    """Returns RNNencdec whose decoder receives the mean of the annotations instead of the last state."""
-    model = recipe.model
-    return replace(
-        recipe,
-        name="rnnencdec-mean",
-        model=replace(
-            model,
-            attention=replace(model.attention, kind="mean"),
-            decoder=replace(model.decoder, initial_state="mean"),
-        ),
-    )
-
-
-ORDERS = ("attend-then-update", "conditional", "update-then-attend")
-"""Orders of a recurrent decoder."""
-
-
-def ordered(order: str) -> Recipe:
-    """Returns ``rnnsearch-small`` with a decoder of an order, and with input feeding in Luong's order."""
-    recipe = in_small(SPANISH_ENGLISH, 1.0)
-    changes: dict[str, Any] = {"model.decoder.order": order}
-    if order == "update-then-attend":  # with 0.006 and more, its validation loss is higher than with 0.003
-        changes |= {
-            "model.decoder.output": "attentional",
-            "model.decoder.input_feeding": True,
-            "train.learning_rate": 3e-3,
-        }
-    return named(with_fields(recipe, changes), order)
-
-
-REGULARISED: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "dropout": {"model.dropout": 0.3},
-    "recurrent-dropout": {"model.recurrent_dropout": 0.2},
-}
-"""Changed fields of ``conditional-gru`` for a small corpus, by system. A system also has all changes before its own."""
 SEGMENTED = (2000, 8000)
 """Vocabulary sizes for a small corpus, compared with 4,000."""
 
 
 def regularised() -> tuple[Recipe, ...]:
     """Returns ``conditional-gru`` with more and more regularisation, then also with other vocabulary sizes."""
-    systems: dict[str, dict[str, Any]] = {}
-    changed: dict[str, Any] = {
-        "train.learning_rate": 3e-3,
-        "train.augmentation": 0.0,
-        "train.validations": 16,
-    }
-    for name, fields in REGULARISED.items():
-        systems[name] = changed = changed | fields
+    plain = {"train.learning_rate": 3e-3, "train.augmentation": 0.0, "train.validations": 16}
+    dropout = plain | {"model.dropout": 0.3}
+    recurrent = dropout | {"model.recurrent_dropout": 0.2}
+    systems: dict[str, dict[str, Any]] = {"plain": plain, "dropout": dropout, "recurrent-dropout": recurrent}
     for size in SEGMENTED:
-        systems[f"{size}-pieces"] = changed | {"source.vocabulary_size": size, "target.vocabulary_size": size}
-    return tuple(named(with_fields(CONDITIONAL_GRU, each), f"small-corpus-{name}") for name, each in systems.items())
+        systems[f"{size}-pieces"] = recurrent | {"source.vocabulary_size": size, "target.vocabulary_size": size}
+    return tuple(changed(CONDITIONAL_GRU, f"small-corpus-{name}", fields) for name, fields in systems.items())
 
 
-AS_PUBLISHED = {"rnnsearch-50": 18_000, "luong-feed": 6_000}
-"""Number of updates by recipe: 90 to 105 minutes on one core of an AMD EPYC."""
-
-
-def as_published(name: str) -> Recipe:
-    """Returns a paper's recipe with its optimizer, schedule and initial weights. All sizes are a quarter."""
-    return named(find_recipe(name).scaled(0.25), f"{name}-as-published")
+def with_tokens(recipe: Recipe, kind: str, limit: int) -> Recipe:
+    """Returns a recipe with tokens of a kind, and at most ``limit`` of them on each side of a training pair."""
+    most = {
+        f"{part}.max_tokens": max(getattr(recipe, part).max_tokens, limit) for part in ("source", "target", "search")
+    }
+    kinds = {"source.kind": kind, "target.kind": kind, "train.max_tokens": limit}
+    return changed(recipe, f"{kind}s", kinds | most)
 
 
 def groups() -> dict[str, Group]:
@@ -289,13 +207,20 @@ def groups() -> dict[str, Group]:
         in_small(find_recipe(f"lecture-{name}"), 0.25, 2e-3)
         for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
     )
-
+    rnnsearch = changed(in_small(find_recipe("rnnsearch-50"), 0.15), "rnnsearch")
     rnnencdec = in_small(find_recipe("rnnencdec-50"), 0.15)
     attentive = (*ladder[LADDER.index("location") :], in_small(find_recipe("rnnsearch-50"), 0.15))
+    attend_first = changed(in_small(SPANISH_ENGLISH, 1.0), "attend-then-update")
+    luong_order: dict[str, Any] = {
+        "model.decoder.order": "update-then-attend",
+        "model.decoder.output": "attentional",
+        "model.decoder.input_feeding": True,
+        "train.learning_rate": 3e-3,  # with 0.006 and more, its validation loss is higher
+    }
 
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
         kinds = ("rnnencdec", "rnnsearch")
-        return tuple(named(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
+        return tuple(changed(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
 
     return {
         "ladder": Group(
@@ -304,7 +229,7 @@ def groups() -> dict[str, Group]:
             baselines={f"luong-{name}": "luong-feed" for name in SCORES},
         ),
         "sample": Group(
-            tuple(named(system, f"{system.name}-sample") for system in attentive),
+            tuple(changed(system, f"{system.name}-sample") for system in attentive),
             corpus="sample",
             baselines={
                 f"{name}-sample": "luong-feed-sample" for name in (*map("luong-{}".format, SCORES), "rnnsearch-50")
@@ -316,7 +241,7 @@ def groups() -> dict[str, Group]:
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "bahdanau-16-longer": Group(
             # at the rate that the pilots of rnnsearch-16 chose
-            (named(in_small(find_recipe("rnnsearch-50"), 0.15, 12e-3), "rnnsearch-16-longer"),),
+            (changed(in_small(find_recipe("rnnsearch-50"), 0.15, 12e-3), "rnnsearch-16-longer"),),
             seeds=(1,),
             words=16,
             joined=True,
@@ -329,25 +254,43 @@ def groups() -> dict[str, Group]:
         ),
         "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),), has_alignments=False),
         "sampling": Group(
-            (rnnsearch(), *(sampled(name, *ends) for name, ends in SAMPLING.items())),
+            (
+                rnnsearch,
+                changed(rnnsearch, "scheduled-sampling", {"train.sampling_from": 0.0, "train.sampling_to": 0.25}),
+                changed(rnnsearch, "free-running", {"train.sampling_from": 1.0, "train.sampling_to": 1.0}),
+            ),
             baselines={"free-running": "rnnsearch"},
         ),
         "units": Group(
-            (rnnsearch(), *(tokenized(kind, limit) for kind, limit in UNITS.items())),
+            # 0.1 % of the pairs have over 119 characters
+            (rnnsearch, with_tokens(rnnsearch, "subword", 40), with_tokens(rnnsearch, "character", 120)),
             baselines={"characters": "rnnsearch"},
         ),
         "self-attention": Group(
             (
-                ordered("attend-then-update"),
-                with_fields(in_small(find_recipe("self-attention"), 0.58, 2e-3), {"model.dropout": 0.0}),
+                attend_first,
+                changed(in_small(find_recipe("self-attention"), 0.58, 2e-3), "self-attention", {"model.dropout": 0.0}),
             )
         ),
         "order": Group(
-            tuple(map(ordered, ORDERS)),
+            (
+                attend_first,
+                changed(attend_first, "conditional", {"model.decoder.order": "conditional"}),
+                changed(attend_first, "update-then-attend", luong_order),
+            ),
             baselines={"update-then-attend": "attend-then-update"},
         ),
-        "guided-alignment": Group((named(ordered("attend-then-update"), "attend-then-update-guided"),), guided=True),
-        "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
+        "guided-alignment": Group((changed(attend_first, "attend-then-update-guided"),), guided=True),
+        "fixed-context": Group(
+            (
+                changed(rnnencdec, "rnnencdec-last"),
+                changed(
+                    rnnencdec,
+                    "rnnencdec-mean",
+                    {"model.attention.kind": "mean", "model.decoder.initial_state": "mean"},
+                ),
+            )
+        ),
         "small-corpus": Group(
             regularised(),
             pairs=30_000,
@@ -355,10 +298,16 @@ def groups() -> dict[str, Group]:
             rates=NO_PILOTS,
             baselines={f"small-corpus-{size}-pieces": "small-corpus-recurrent-dropout" for size in SEGMENTED},
         ),
-        "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
+        "ensemble": Group((rnnsearch,), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
         **{
-            f"{name}-as-published": Group((as_published(name),), seeds=(1,), updates=updates, rates=NO_PILOTS)
-            for name, updates in AS_PUBLISHED.items()
+            # a quarter of all sizes; 90 to 105 minutes on one core of an AMD EPYC
+            f"{name}-as-published": Group(
+                (changed(find_recipe(name).scaled(0.25), f"{name}-as-published"),),
+                seeds=(1,),
+                updates=updates,
+                rates=NO_PILOTS,
+            )
+            for name, updates in (("rnnsearch-50", 18_000), ("luong-feed", 6_000))
         },
     }
 
@@ -436,19 +385,6 @@ def with_alignments(corpus: SplitCorpus, pairs: Sequence[Pair], lines: Sequence[
     return corpus._replace(alignments=[line_of[pair] for pair in corpus.train])
 
 
-def add_by_length(study: Study) -> None:
-    """Adds the values of ``by_length`` to all results, and writes the translations of both test sets."""
-    from nmt_keras.runs import Run
-
-    for system, seed in ((system, seed) for system in study.systems for seed in study.seeds):
-        path = study.path(system, seed)
-        found = read_json(path)
-        if "table" not in found:
-            values, texts = by_length(Run(study.run_folder(system, seed)).translator(), study.corpus)
-            write_whole(path.with_suffix(".beam.txt"), "".join(f"{text}\n" for text in texts))
-            write(path, found | values)
-
-
 def add_combined(group: Group, study: Study) -> None:
     """Writes the results of the group's combined systems. Those that need more seeds than the study has are skipped."""
     import nmt_keras
@@ -470,15 +406,24 @@ def add_combined(group: Group, study: Study) -> None:
         write(path, {"name": combined.name, "seed": study.seeds[0], "runs": runs, **scores, "alignment": error})
 
 
-def add_alignments(study: Study) -> None:
-    """Adds the alignment error to the results of systems with attention whose run directories exist."""
+def add_to_runs(group: Group, study: Study) -> None:
+    """Adds the alignment error and the values of ``by_length`` to the results of runs that lack them.
+
+    Also writes the translations of both test sets.
+    """
     from nmt_keras.runs import Run
 
-    for system, seed in ((system, seed) for system in study.systems for seed in study.seeds):
+    for system, seed in itertools.product(study.systems, study.seeds):
         path, folder = study.path(system, seed), study.run_folder(system, seed)
         found = read_json(path)
-        if system.model.attention.has_scores and found["alignment"] is None and folder.exists():
-            write(path, found | {"alignment": alignment_of(Run(folder).translator(), study.corpus.name)})
+        has_links = group.has_alignments and system.model.attention.has_scores and folder.exists()
+        if has_links and found["alignment"] is None:
+            found = {**found, "alignment": alignment_of(Run(folder).translator(), study.corpus.name)}
+            write(path, found)
+        if group.by_length and "table" not in found:
+            values, texts = by_length(Run(folder).translator(), study.corpus)
+            write_whole(path.with_suffix(".beam.txt"), "".join(f"{text}\n" for text in texts))
+            write(path, {**found, **values})
 
 
 def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, Any]:
@@ -508,7 +453,7 @@ def bleu_by_length(pairs: Sequence[Pair], texts: Mapping[str, Sequence[Sequence[
     def score(run: Sequence[str], inside: Sequence[int]) -> float:
         return round(bleu([run[i] for i in inside], [pairs[i].target for i in inside]).value, 2)
 
-    bins = length_bins([words(pair.source) for pair in pairs], SHORT_LENGTHS)
+    bins = length_bins([words(pair.source) for pair in pairs], (5, 10, 15))
     return {
         label: {
             "sentences": len(inside),
@@ -561,7 +506,9 @@ def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:
     from nmt_keras.evaluation.metrics import compare_runs, length_bins
 
     bins = []
-    for label, inside in length_bins([words(pair.source) for pair, _ in translated], LENGTHS).items():
+    for label, inside in length_bins(
+        [words(pair.source) for pair, _ in translated], (5, 10, 15, 20, 25, 30, 40)
+    ).items():
         held = [translated[i] for i in inside]
         scores = compare_runs({"model": [[text for _, text in held]]}, [pair.target for pair, _ in held]).bleu["model"]
         figures = [round(value, 2) for value in (scores.mean, scores.low, scores.high)]
@@ -608,12 +555,9 @@ def run_group(group: Group, study: Study, jobs: int) -> None:
     from nmt_keras.runs.protocol import run_study, write_table
 
     run_study(study, jobs, print)
-    if group.has_alignments:
-        add_alignments(study)
+    add_to_runs(group, study)
     print(to_markdown(write_table(study)))
     write_lengths(study)
-    if group.by_length:
-        add_by_length(study)
     add_combined(group, study)
 
 

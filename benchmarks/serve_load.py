@@ -1,11 +1,9 @@
-"""Measures latency and throughput of the embedded server under load.
+"""Measures latency and throughput of the embedded server under load, without and with micro-batching.
 
-    python -m benchmarks.serve_load --model-dir saved_models --model spa-eng
-    python -m benchmarks.serve_load --run runs/spa-eng     two exports of a run, without and with micro-batching
-    python -m benchmarks.serve_load --url http://127.0.0.1:8501      a running server, such as TensorFlow Serving
+    python -m benchmarks.serve_load --run runs/spa-eng
 
-1, 8 and 32 clients send requests to each signature. ``benchmarks.attacks`` measures robustness. Prints JSON. The exit
-code is 1 if a request failed.
+Exports the run twice. 1, 8 and 32 clients send requests to each signature. ``benchmarks.attacks`` measures robustness.
+Prints JSON. The exit code is 1 if a request failed.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,27 +51,21 @@ class Server(NamedTuple):
 
     host: str
     port: int
-    process: subprocess.Popen | None
-    """``None`` for a server at a given URL."""
-    log: Path | None = None
-    """File with the process's stderr. ``None`` for a server at a given URL."""
+    process: subprocess.Popen
+    log: Path
+    """File with the process's stderr."""
 
     def resident_megabytes(self, field: str = "VmRSS") -> float:
         """Returns the resident memory of the process in megabytes. ``VmHWM`` is its peak so far."""
-        assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
     def descriptors(self) -> int:
         """Returns the number of open file descriptors of the process."""
-        assert self.process is not None
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def is_alive(self) -> bool:
-        return self.process is None or self.process.poll() is None
-
-    def connect(self, timeout: float = 120.0) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        return self.process.poll() is None
 
 
 @contextlib.contextmanager
@@ -105,17 +97,6 @@ def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
                 process.wait(60)
 
 
-@contextlib.contextmanager
-def reached(model_dir: Path, url: str | None, options: Sequence[str]) -> Iterator[Server]:
-    """Yields the server at ``url``, or a new one if ``url`` is ``None``."""
-    if url is None:
-        with started(model_dir, options) as server:
-            yield server
-        return
-    address = urlsplit(url)
-    yield Server(address.hostname or "127.0.0.1", address.port or 8501, None)
-
-
 def post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
     """Sends a request and returns the status and body of the answer."""
     connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -145,15 +126,14 @@ class Answers(NamedTuple):
     """Reason of each failure."""
 
 
-def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, stop: threading.Event) -> Answers:
-    """Sends requests from ``clients`` threads, each on its own connection, until ``stop`` is set."""
-    answers = Answers([], [])
+def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, seconds: float) -> Answers:
+    """Sends requests from ``clients`` threads, each on its own connection, for ``seconds``."""
+    answers, end = Answers([], []), time.perf_counter() + seconds
 
     def ask(first: int) -> None:
-        connection = server.connect()
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=120.0)
         number = first
-        while not stop.is_set():
-            began = time.perf_counter()
+        while (began := time.perf_counter()) < end:
             try:
                 status, answer = post(connection, path, requests[number % len(requests)])
             except (OSError, http.client.HTTPException) as error:
@@ -167,21 +147,9 @@ def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, st
             number += clients
         connection.close()
 
-    threads = [threading.Thread(target=ask, args=(first,)) for first in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(ask, range(clients)))
     return answers
-
-
-def after(seconds: float) -> threading.Event:
-    """Returns an event that is set after ``seconds``."""
-    event = threading.Event()
-    timer = threading.Timer(seconds, event.set)
-    timer.daemon = True
-    timer.start()
-    return event
 
 
 # The measurement
@@ -191,37 +159,26 @@ def after(seconds: float) -> threading.Event:
 class Settings:
     """Options of the benchmark."""
 
-    model_dir: Path = Path("saved_models")
-    """Folder with NAME/VERSION/."""
+    run: Path
+    """Run directory."""
     model: str = "spa-eng"
     """Name of the model."""
-    url: str | None = None
-    """URL of a running server. None starts the embedded server."""
     signatures: tuple[str, ...] = ("greedy", "serving_default")
     """Signatures to measure. serving_default uses beam 5, unless the export has another default."""
     clients: tuple[int, ...] = (1, 8, 32)
     """Numbers of concurrent clients."""
     seconds: float = 20.0
     """Seconds of measurement per combination. A warm-up of a tenth of this time precedes it."""
-    concurrency: int = 2
-    """The server's --concurrency. A server with micro-batching uses the largest number of clients."""
-    run: Path | None = None
-    """Run directory to export without and with micro-batching, for comparison."""
 
     def measure(self) -> Report:
         """Measures every signature with every number of clients."""
-        if self.run is None:
-            with reached(self.model_dir, self.url, ["--concurrency", str(self.concurrency)]) as server:
-                rows = self._rows(server)
-            return self._report({"measurements": rows}, rows, list(map(self._shown, rows)))
         with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
             models = Path(scratch)
             export_twice(self.run, models, self.model)
-            with started(models / "plain", ["--concurrency", str(self.concurrency)]) as server:
+            with started(models / "plain") as server:
                 plain = self._rows(server)
             with started(models / "merged", ["--concurrency", str(max(self.clients))]) as server:
                 merged = self._rows(server)
-        result = {"measurements": plain, "with_micro_batching": merged}
         names = ("sentences/s", PERCENTILES)
         shown = [
             {
@@ -232,11 +189,8 @@ class Settings:
             for one, other in zip(plain, merged, strict=True)
             if one["sentences_per_second"]
         ]
-        return self._report(result, [*plain, *merged], shown)
-
-    @staticmethod
-    def _report(result: dict[str, Any], rows: Sequence[dict[str, Any]], shown: list[dict[str, Any]]) -> Report:
-        return Report(result, [f"{row['failures']}" for row in rows if row["failures"]], (shown,))
+        broken = [f"{row['failures']}" for row in [*plain, *merged] if row["failures"]]
+        return Report({"measurements": plain, "with_micro_batching": merged}, broken, (shown,))
 
     @staticmethod
     def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +199,7 @@ class Settings:
             "signature": row["signature"],
             "clients": row["clients"],
             "sentences/s": round(row["sentences_per_second"]),
-            PERCENTILES: cell_of_percentiles(row),
+            PERCENTILES: " / ".join(f"{row.get(f'p{percent}_ms', 0):.0f}" for percent in (50, 95, 99)),
         }
 
     def _rows(self, server: Server) -> list[dict[str, Any]]:
@@ -254,9 +208,9 @@ class Settings:
         for signature in self.signatures:
             requests = bodies(signature, SENTENCES)
             for clients in self.clients:
-                drive(server, predict_path(self.model), requests, clients, after(self.seconds / 10))
+                drive(server, predict_path(self.model), requests, clients, self.seconds / 10)
                 began = time.perf_counter()
-                answers = drive(server, predict_path(self.model), requests, clients, after(self.seconds))
+                answers = drive(server, predict_path(self.model), requests, clients, self.seconds)
                 rows.append(self._row(signature, clients, answers, time.perf_counter() - began))
         return rows
 
@@ -297,11 +251,6 @@ PERCENTILES = "p50 / p95 / p99, ms"
 """Title of the documentation's column of percentiles."""
 
 
-def cell_of_percentiles(row: dict[str, Any]) -> str:
-    """Returns the percentiles of a result as one cell of a table."""
-    return " / ".join(f"{row.get(f'p{percent}_ms', 0):.0f}" for percent in (50, 95, 99))
-
-
 # Reports
 
 
@@ -320,14 +269,10 @@ class Report(NamedTuple):
             raise SystemExit(1)
 
 
-PACKAGES = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11")
-"""Packages whose versions are reported."""
-
-
 def main() -> None:
     """Reads the command line, measures and prints the result."""
     options = tyro.cli(Settings, prog="python -m benchmarks.serve_load", description=__doc__)
-    before = machine(PACKAGES)
+    before = machine(("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11"))
     options.measure().print(before)
 
 

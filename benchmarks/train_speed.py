@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -63,8 +62,6 @@ MALLOC = {
 }
 """Environment of OpenNMT-py, which takes memory from malloc: freed memory is kept, as TensorFlow keeps it here."""
 
-Own = Literal["matched", "matched-bfloat16"]
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -83,7 +80,7 @@ class Settings:
     repeats: int = 3
     earlier: Path | None = None
     """Result of the same command, whose rounds precede the new one."""
-    only: Own | None = None
+    only: Literal["matched", "matched-bfloat16"] | None = None
     """System of this package to measure in this process. Used internally for each repetition."""
 
 
@@ -239,13 +236,12 @@ def measure(settings: Settings) -> dict[str, Any]:
     updater = Updater(build_for_training(recipe, *sizes), recipe.train)
     began = time.perf_counter()
     compile_and_time(updater, batches, lambda _: None)
-    compiling, faults = time.perf_counter() - began, page_faults()
+    compiling = time.perf_counter() - began
     measured = rates(updater, batches, settings.steps)
     return {
         "ours": settings.only,
         "parameters": sum(int(tf.size(variable)) for variable in updater.variables),
         "target_tokens_per_s": round(statistics.median(measured[2:])),
-        "page_faults_per_update": round((page_faults() - faults) / settings.steps),
         "compile_s": round(compiling, 1),
         "shapes": len(batches.buckets),
     }
@@ -281,11 +277,6 @@ def encoded(path: Path) -> tuple[TokenLists, int]:
     ids = {word: END + 1 + rank for rank, (word, _) in enumerate(counts.most_common(WORDS))}
     flat = [number for line in lines for number in (*(ids.get(word, UNK) for word in line), END)]
     return TokenLists(np.array(flat), np.array([len(line) + 1 for line in lines])), END + 1 + len(ids)
-
-
-def page_faults() -> int:
-    """Returns the number of times that this process got a page of memory from the system."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> list[float]:

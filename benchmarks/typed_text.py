@@ -14,12 +14,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import tyro
 
-from benchmarks.machine import machine, output_of, print_result
-from nmt_keras.corpus import evaluation_pairs, read_pairs, split_pairs
+from benchmarks.machine import machine, output_of, print_result, spanish_english
 from nmt_keras.languages import without_accents
 
 SIGNS = re.compile(r"[^\w\s]")
@@ -69,9 +67,8 @@ def main(settings: Settings) -> None:
     from sacrebleu.metrics import BLEU
 
     before = machine()
-    everything = read_pairs(Path(settings.corpus), source_column=1, target_column=0).pairs
-    split = split_pairs(everything, key_side="target")
-    pairs = evaluation_pairs(split["test"], key_side="target")
+    split = spanish_english(settings.corpus)
+    pairs = split["test"]
     references = [_bare(pair.target) for pair in pairs]
     forms = {}
     for name, change in FORMS.items():
