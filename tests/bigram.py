@@ -55,14 +55,14 @@ def config(**fields):
     return replace(short, **fields)
 
 
-def random_batches():
-    """Returns batches of 30 pairs of 2 to 6 tokens."""
+def random_batches(buckets=1):
+    """Returns batches of 30 pairs of 2 to 6 tokens. Each bucket is traced in each run."""
     random = np.random.default_rng(1)
     sides = []
     for lengths in (random.integers(2, 7, 30) for _ in range(2)):
         sides.append(TokenLists(np.concatenate([[*random.integers(4, V, n - 1), END] for n in lengths]), lengths))
-    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)  # each further bucket would be traced in each run
-    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
+    shapes = choose_buckets(sides[0].lengths, sides[1].lengths, buckets)
+    return Batches(*sides, batch_size=4, buckets=shapes, pool_size=13, seed=1)
 
 
 class Run:

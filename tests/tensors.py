@@ -17,6 +17,12 @@ def padded(sentences, width, filler=PAD):
     return ids, tf.sequence_mask([len(sentence) for sentence in sentences], width)
 
 
+def strings(tensor):
+    """Returns the strings of a tensor of rank 1 or 2 as lists."""
+    rows = tensor.numpy().tolist()
+    return [[cell.decode() for cell in row] if isinstance(row, list) else row.decode() for row in rows]
+
+
 def assert_same(found, wanted, rtol=1e-7, atol=1e-5):
     """Compares two nests of tensors."""
     for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):

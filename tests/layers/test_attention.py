@@ -1,6 +1,5 @@
 """Score functions and attention layers against the papers' equations, and laws that hold for every alignment."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -162,25 +161,6 @@ def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums
     np.testing.assert_allclose(contexts[0, 0], 0.25 * near @ memory.values[0, :4].numpy(), rtol=1e-5)
 
 
-def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_units():
-    def predicting(logit):
-        return made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A, position_logit=logit))
-
-    mean, total = predicting("mean"), predicting("sum")
-    for one, other in zip(total.trainable_variables, mean.trainable_variables, strict=True):
-        one.assign(other)
-    total.position_vector.assign(mean.position_vector / A)  # the same v_p
-    query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
-    memory = memory_of(mean, normal(1, 11, D), [11])
-    moved = []
-    for local, stored_as in ((mean, A), (total, 1)):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
-        moved.append(tape.gradient(loss, local.position_vector.value).numpy() / stored_as)
-    assert np.abs(moved[1]).max() > 1e-4
-    np.testing.assert_allclose(moved[0], moved[1] / A**2, rtol=1e-4, atol=1e-8)
-
-
 @pytest.mark.parametrize("attention", [*map(FixedContext, WAYS), NoAttention()])
 def test_without_a_score_the_alignment_has_equal_weights(attention):
     contexts, alignment = attend(attention, normal(1, 2, U), memory_of(attention, normal(1, 4, D), [3]), [[5, 6]])
@@ -215,15 +195,6 @@ def test_alignments_sum_to_1_and_values_at_padding_change_nothing(attention):
     assert not np.any(found[1].numpy()[~np.tile(tf.sequence_mask(LENGTHS, S)[:, tf.newaxis], [1, Q, 1])])
 
 
-def test_a_local_step_reads_nothing_outside_its_window():
-    local, length = MonotonicLocalAttention(DotScore(), 1), 11
-    outside = tf.constant([[[abs(j - 5) > 1] for j in range(length)]])
-    memory = memory_of(local, tf.where(outside, np.nan, normal(1, length, U)), [length])
-    contexts, alignment = attend(local, normal(1, 1, U), memory, [[5]])
-    assert np.isfinite(contexts).all()
-    assert alignment.numpy().sum() == pytest.approx(1.0)
-
-
 # The softmax
 
 
@@ -245,18 +216,6 @@ def test_global_attention_is_a_layer_of_any_keras_model():
     np.testing.assert_allclose(attention(query, values)[0][0], context[0], atol=1e-6)
     without_axis = attention(query[:, 0], values, values_mask=mask)
     assert_same(without_axis, (context[:, 0], alpha[:, 0]))
-
-
-def test_attention_reads_the_mask_of_its_values():
-    ids = keras.Input([None], dtype="int32")
-    values = keras.layers.Embedding(19, 11, mask_zero=True)(ids)
-    context, alpha = BahdanauAttention(5)(values[:, 0], values)
-    model = keras.Model(ids, [context, alpha])
-    model.compile(loss=["mse", None])
-    found = model(np.array([[4, 5, 6], [7, 0, 0]]))[1].numpy()
-    np.testing.assert_array_equal(found[1], [1.0, 0.0, 0.0])
-    assert found[0].min() > 0.0
-    model.fit(np.array([[4, 5, 6], [7, 0, 0]]), np.zeros([2, 11]), verbose=0)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Cells and stacks against the papers' equations."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +7,7 @@ from reference import advance, advance_stack, cell_of, output_of
 from tensors import assert_same, normal
 from tiny import randomise
 
-from nmt_keras.layers.cells import CELLS, GRUCell, LayerNormGRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
+from nmt_keras.layers.cells import CELLS, GRUCell, LayerNormGRUCell, LSTMCell, LSTMState, ResetAfterGRUCell
 from nmt_keras.layers.stack import StackedCells, StackMasks
 
 B, T, U, INPUT, D = 3, 5, 7, 11, 13
@@ -88,32 +87,6 @@ def test_a_new_cell_s_biases_are_0_but_an_lstm_s_forget_gate_begins_open(kind):
             assert variable.numpy().tolist() == wanted
 
 
-PEERS = {
-    "tanh": keras.layers.SimpleRNNCell(U),
-    "gru": keras.layers.GRUCell(U, reset_after=False),
-    "gru-reset-after": keras.layers.GRUCell(U, reset_after=True),
-    "lstm": keras.layers.LSTMCell(U),
-}
-
-
-@pytest.mark.parametrize("kind", PEERS)
-def test_keras_s_cell_that_reads_input_and_context_is_the_same_if_cho_s_update_gate_is_complemented(kind):
-    cell, peer = make(kind), PEERS[kind]
-    peer.build((B, INPUT + D))
-    weights = [tf.concat([cell.kernel, cell.context_kernel], 0), cell.recurrent, cell.bias]
-    if kind == "gru":  # sigma(-a) = 1 - sigma(a)
-        weights[1] = tf.concat([cell.gates_recurrent, cell.recurrent], 1)
-        weights = [weight * np.repeat([-1.0, 1.0, 1.0], U).astype(np.float32) for weight in weights]
-    if kind == "gru-reset-after":
-        weights[2] = np.stack([cell.bias.numpy(), cell.recurrent_bias.numpy()])
-    peer.set_weights([np.asarray(weight) for weight in weights])
-    x, state, context = normal(B, INPUT), state_like(kind, B, U), normal(B, D, seed=4)
-    output, wanted = peer(tf.concat([x, context], axis=-1), tf.nest.flatten(state))
-    found = step(cell, x, state, context)
-    assert_same(found, wanted)
-    assert_same(cell.output_of(found), output)
-
-
 # By hand
 
 
@@ -124,30 +97,11 @@ def advance_empty(cell, projected, state, **weights):
     return cell.advance(tf.constant(projected), state)
 
 
-def test_a_tanh_cell_adds_up_and_takes_the_tanh():
-    cell = built(TanhCell, 1, 1, 1)
-    for variable, value in zip(
-        (cell.kernel, cell.recurrent, cell.context_kernel, cell.bias), (2, 3, 5, 7), strict=True
-    ):
-        variable.assign(tf.fill(variable.shape, value / 100))
-    found = step(cell, tf.constant([[1.0]]), tf.constant([[-3.0]]), tf.constant([[10.0]]))
-    assert found.numpy().item() == pytest.approx(np.tanh(0.02 + 0.07 + 0.5 - 0.09))
-
-
 @pytest.mark.parametrize(("kind", "keeps"), [(GRUCell, -100.0), (ResetAfterGRUCell, 100.0)])
 def test_an_update_gate_keeps_the_state_or_replaces_it_and_the_lecture_s_is_the_other_way_round(kind, keeps):
     state = tf.constant([[0.5]])
     assert advance_empty(built(kind, 1), [[keeps, 0.0, 9.0]], state).numpy() == 0.5
     assert advance_empty(built(kind, 1), [[-keeps, 0.0, 9.0]], state).numpy() == pytest.approx(np.tanh(9.0), abs=1e-6)
-
-
-def test_a_layer_normalised_cell_ignores_the_scale_of_its_matrices():
-    cell, seen = make("gru-layer-norm"), (normal(B, INPUT), normal(B, U, seed=3), normal(B, D, seed=4))
-    before = step(cell, *seen)
-    for matrices, factor in (([cell.kernel, cell.context_kernel, cell.bias], 100.0), ([cell.recurrent], 1000.0)):
-        for matrix in matrices:
-            matrix.assign(factor * matrix)
-    np.testing.assert_allclose(step(cell, *seen), before, atol=1e-4)  # but for the epsilon
 
 
 def test_layer_normalisation_gates_and_proposal_by_hand():

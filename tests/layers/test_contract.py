@@ -11,7 +11,7 @@ from tensors import assert_same, normal
 from tiny import randomise
 
 import nmt_keras
-from nmt_keras.layers import base, matmul
+from nmt_keras.layers import base
 from nmt_keras.layers.attention import BahdanauAttention, FixedContext, GlobalAttention, NoAttention
 from nmt_keras.layers.bridges import CopyBridge, DenseBridge, ZeroBridge
 from nmt_keras.layers.cells import GRUCell, LayerNormGRUCell, LSTMCell, ResetAfterGRUCell, TanhCell
@@ -155,36 +155,6 @@ def test_it_converts_its_inputs_and_computes_in_its_own_dtype(name, policy, dtyp
     assert_same(floats(layer(*inputs), "float32"), exact(*inputs), atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("own", POLICIES.values())
-def test_each_part_of_a_model_multiplies_in_its_own_dtype(own, monkeypatch):
-    """The dtypes of all products of a model whose attention has a policy of its own."""
-    seen = []
-    product = matmul.matmul
-
-    multiply = tf.matmul
-
-    def noted(x, kernel, *others, **named):
-        def typed(left, right, **options):
-            assert left.dtype == right.dtype == x.dtype
-            return multiply(left, right, **options)
-
-        seen.append((kernel.path if isinstance(kernel, keras.Variable) else "", x.dtype.name))
-        with monkeypatch.context() as patch:
-            patch.setattr(tf, "matmul", typed)
-            return product(x, kernel, *others, **named)
-
-    monkeypatch.setattr(base, "matmul", noted)
-    attention = BahdanauAttention(7, dtype=own)
-    model = Seq2Seq(Encoder(V, E, U), decoder(Decoder, attention=attention))
-    logits = model((IDS, READ)).logits
-    assert logits.dtype == tf.float32
-    for path, dtype in seen:
-        assert dtype == (own if "attention" in path else "float32"), path
-    assert {path.split("/")[-1] for path, _ in seen} >= {"query_kernel", "key_kernel", "kernel", "output_kernel"}
-    model.compile("sgd", jit_compile=False)
-    model.fit((IDS, READ), IDS[:, :T], verbose=0)
-
-
 class Scaled(DotScore):
     def __init__(self, scale=1.0, **kwargs):
         super().__init__(**kwargs)
@@ -200,14 +170,6 @@ def test_a_layer_of_one_s_own_keeps_its_arguments_as_attributes_or_overrides_get
     assert Configured.from_config(Configured(2.0).get_config()).factor == 2.0
     with pytest.raises(ValueError, match="none for scale"):
         Scaled(2.0).get_config()
-
-
-def test_a_summary_lists_the_layers_of_a_model(capsys):
-    make, inputs = CALLS["Seq2Seq"]
-    model = make()
-    model(*inputs)
-    model.summary(expand_nested=True)
-    assert "forward_0 (GRUCell)" in capsys.readouterr().out
 
 
 # Saving

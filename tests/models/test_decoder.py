@@ -15,7 +15,6 @@ from tiny import randomise
 from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.bridges import CopyBridge, DenseBridge
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.layers.output import StateOutput
 from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
@@ -86,29 +85,6 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
             np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
 
 
-@pytest.mark.long
-def test_a_loop_that_reads_rounded_matrices_computes_nearly_the_same(case):
-    model, memory = case.model, case.memory
-    start = model.initial_state(memory)
-
-    def search(precision):
-        @tf.function(autograph=False)
-        def last_logits():
-            def body(t, state, _):
-                step = model.step(IDS[:, 1:2], state, memory)
-                return t + 1, step.state, step.logits
-
-            nothing = tf.zeros([len(PAIRS), 1, model.target_vocabulary_size])
-            with weights_read_once(model, precision=precision):
-                return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
-
-        return last_logits.get_concrete_function()
-
-    exact, near = search(None), search("bfloat16")
-    np.testing.assert_allclose(near(), exact(), atol=0.1)
-    assert (near() != exact()).numpy().any()
-
-
 def test_teacher_forcing_of_self_attention_is_no_loop_over_the_positions_of_a_search():
     config = COMBINATIONS["self-attention"]
     short = built(replace(config, decoder=replace(config.decoder, max_positions=2)))
@@ -174,43 +150,26 @@ def test_a_model_comes_back_from_its_configuration(case):
 # Encoders and decoders outside of Seq2Seq
 
 
-def alone(direction="bidirectional", cell="gru"):
-    keras.utils.set_random_seed(3)
-    encoder = Encoder(vocabulary_size=19, embedding_size=5, units=7, direction=direction, cell=cell, dropout=0.5)
-    attention = BahdanauAttention(11)
-    return encoder, Decoder(vocabulary_size=23, embedding_size=6, units=13, attention=attention, dropout=0.5)
+SIZES = {"vocabulary_size": 23, "embedding_size": 4, "units": 6}
 
 
-@pytest.mark.parametrize(("direction", "source"), [("bidirectional", "backward"), ("forward", "forward")])
-def test_the_default_initial_state_reads_a_direction_that_the_encoder_has(direction, source):
-    encoder, decoder = alone(direction)
-    output = Seq2Seq(encoder, decoder)((SOURCES, IDS))
-    assert output.logits.shape == (len(PAIRS), T, 23)
+@pytest.mark.parametrize(
+    ("encoder", "source"),
+    [
+        (Encoder(**SIZES), "backward"),
+        (Encoder(**SIZES, direction="forward"), "forward"),
+        (SelfAttentionEncoder(**SIZES, heads=3), "mean"),
+    ],
+)
+def test_the_default_initial_state_reads_what_the_encoder_has(encoder, source):
+    decoder = Decoder(**SIZES, attention=BahdanauAttention(11))
+    Seq2Seq(encoder, decoder)((SOURCES, IDS))
     assert decoder.bridge.source == source
 
 
-def test_the_default_initial_state_of_an_encoder_without_directions_reads_the_mean():
-    encoder = SelfAttentionEncoder(vocabulary_size=19, embedding_size=6, units=6, heads=3)
-    decoder = Decoder(vocabulary_size=23, embedding_size=6, units=13, attention=BahdanauAttention(11))
-    Seq2Seq(encoder, decoder)((SOURCES, IDS))
-    assert decoder.bridge.source == "mean"
-
-
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_an_encoder_and_a_decoder_are_saved_alone(cell, tmp_path):
-    encoder, decoder = alone(cell=cell)
-    encoding = encoder(SOURCES)
-    output = decoder(IDS, encoding)
-    for model in (encoder, decoder):
-        model.save(tmp_path / f"{model.name}.keras")
-    load = keras.saving.load_model
-    assert_same(load(tmp_path / f"{encoder.name}.keras")(SOURCES), encoding, atol=0.0)
-    assert_same(load(tmp_path / f"{decoder.name}.keras")(IDS, encoding), output, atol=0.0)
-
-
 def test_training_applies_dropout_with_keras_s_seed():
-    encoder, decoder = alone()
+    encoder = Encoder(**SIZES, dropout=0.5)
+    decoder = Decoder(**SIZES, attention=BahdanauAttention(11), dropout=0.5)
     encoding, plain = encoder(SOURCES), encoder(SOURCES, training=False)
     assert_same(encoding, plain, atol=0.0)
     for seed in (5, 7):
@@ -222,9 +181,6 @@ def test_training_applies_dropout_with_keras_s_seed():
         assert np.abs(first - encoding.values).max() > 0.0
     dropped = decoder(IDS, encoding, training=True).logits
     assert np.abs(dropped - decoder(IDS, encoding).logits).max() > 0.0
-
-
-SIZES = {"vocabulary_size": 23, "embedding_size": 4, "units": 6}
 
 
 def test_an_output_layer_that_reads_the_state_alone_reads_the_current_state():

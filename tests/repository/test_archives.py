@@ -1,7 +1,5 @@
 """The archives of results: their figures follow from the stored translations and links."""
 
-import json
-
 import pytest
 
 from benchmarks.archives import RESULTS, Settings, add, compared, files_of, held_out, main, rounded
@@ -15,16 +13,6 @@ def test_the_figures_of_a_group_follow_from_its_translations_and_links(group):
     found = list(compared(files, held_out(files, None)))
     assert [name for name, stored, computed in found if rounded(stored) != rounded(computed)] == []
     assert len(found) >= {"ladder": 48, "sample": 32}.get(group, 0)
-
-
-def test_each_run_of_a_table_has_its_translations():
-    for group in GROUPS:
-        files = files_of(RESULTS / group)
-        for row in json.loads(files["table.json"]).get("systems", ()):
-            for seed in row["seeds"]:
-                name = f"{row['name']}-{seed}"
-                count = json.loads(files[f"{name}.json"])["test_pairs"]
-                assert files[f"{name}.txt"].count("\n") == count, name
 
 
 def test_added_files_replace_those_of_the_same_name_and_equal_files_give_equal_bytes(tmp_path):

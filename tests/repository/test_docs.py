@@ -94,16 +94,6 @@ def test_relative_links_lead_to_files_and_headings():
             assert not fragment or fragment in anchors(target), f"{page.relative_to(ROOT)}: {link}#{fragment}"
 
 
-@pytest.mark.parametrize("name", sorted(PAGES))
-def test_pages_read_well_without_the_extensions_of_the_site(name):
-    text = FENCE.sub("", PAGES[name].read_text("utf-8"))
-    includes_all = re.fullmatch(r'Source of this page: .*\n\n--8<-- "[\w./]+"\n', text)
-    found = re.search(r"^(?:!!!|:::|:   |--8<--).*|\{ ?[.#:]\w.*|\]\[nmt_keras.*", text, re.MULTILINE)
-    assert includes_all or not found, found[0]
-    formula = re.search(r"\\[(\[].*", re.sub(r"^    .*|(`+)[^`]+\1", "", text, flags=re.MULTILINE))
-    assert not formula, f"GitHub shows formulas between dollar signs only: {formula[0]}"
-
-
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
     """Runs and exports with the names in the tutorial and the demo. All have been trained on the sample corpus."""

@@ -65,36 +65,3 @@ def computed(*gradients, loss=2.0):
 )
 def test_a_loss_or_gradient_that_differs_too_much_or_is_not_a_number_fails(found, passed):
     assert compare(found, computed([3.0, 4.0], [0.0]))["passed"] is passed
-
-
-MEASURED = {
-    "device": {"error": None, "results": [{"gpu": "some GPU", "driver": "1.2", "cuda": "12.5", "cudnn": "9"}]},
-    "parity-tutorial": {"error": None, "results": [{"gradient_difference": 3e-5, "passed": True}]},
-    "train-small-xla": {
-        "error": None,
-        "results": [
-            {
-                "system": "small",
-                "execution": "xla",
-                "precision": "tf32",
-                "target_tokens_per_s": 54321,
-                "peak_megabytes": 700,
-                "compile_s": 8.5,
-            }
-        ],
-    },
-    "decode": {
-        "error": "stopped after 120 s",
-        "results": [{"beam": 5, "sentences_per_s": {"median": 88.0}, "single_sentence_ms": {"median": 7.5}}],
-    },
-}
-
-
-def test_the_table_of_a_gpu_holds_its_results_and_names_the_parts_that_failed():
-    told, trained, searches, failed = gpu.shown(MEASURED)
-    assert told.startswith("some GPU, driver 1.2")
-    assert "1 of 1 comparisons" in told
-    assert told.endswith("3.0e-05.")
-    assert [*trained[0].values()] == ["small", "xla", "tf32", 54321, 700, 8.5]
-    assert [*searches[0].values()] == ["beam 5", "GPU", 88, 7.5]
-    assert failed == "Failed checks: decode (stopped after 120 s)."

@@ -1,6 +1,5 @@
 """Every notebook runs from top to bottom in its own kernel, on the sample corpus, with small models, offline."""
 
-import hashlib
 import json
 import os
 import re
@@ -173,14 +172,6 @@ def test_the_files_that_a_notebook_links_to_exist(name):
         assert (ROOT / "notebooks" / target).exists(), target
 
 
-def test_notebook_0_contains_its_picture():
-    """Colab shows PNG data, but neither SVG data nor attachments. The cell stores the hash of the SVG that it shows."""
-    (cell,) = (cell for cell in read("0-nmt-with-attention").cells if "svg_sha256" in cell.metadata)
-    assert "](data:image/png;base64," in cell.source
-    svg = (ROOT / "docs" / "architecture.svg").read_bytes()
-    assert cell.metadata["svg_sha256"] == hashlib.sha256(svg).hexdigest(), "render docs/architecture.svg as PNG anew"
-
-
 DEPENDENCIES = ["tensorflow>=2.20,<2.22", "tensorflow-text>=2.20,<2.22", "keras>=3.13,<4"]
 
 
@@ -231,14 +222,12 @@ def run_setup(name, monkeypatch, **replaced):
 PIP = [sys.executable, "-m", "pip", "install"]
 
 
-def test_the_first_cell_on_colab_installs_the_package(drive, monkeypatch):
-    assert run_setup("2-train", monkeypatch) == [PIP]
-    assert Path.cwd() == ROOT
-
-
-def test_runs_are_kept_on_drive_on_request(drive, monkeypatch):
+@pytest.mark.usefixtures("drive")
+def test_the_first_cell_on_colab_installs_the_package_and_keeps_runs_on_drive_on_request(monkeypatch):
     runs = (ROOT / "runs", Path("/content/drive/MyDrive/nmt_keras/runs"))
+    assert run_setup("2-train", monkeypatch) == [PIP]
     assert run_setup("2-train", monkeypatch, DRIVE="True") == [PIP, runs]
+    assert Path.cwd() == ROOT
 
 
 @pytest.mark.parametrize("error", [DriveError("credentials were declined"), ValueError("mount failed")])

@@ -161,11 +161,3 @@ def test_a_release_publishes_only_the_files_of_its_build(tmp_path, job, changed)
     returned = run_step_of_a_release(tmp_path, "Compare the files", job=job, SUMS=sums)
     assert (returned == 0) == (changed is None)
     assert "build" in RELEASE[job]["needs"]  # otherwise the sums are empty
-
-
-def test_packages_without_hashes_are_installed_in_a_job_that_publishes_nothing_and_must_succeed():
-    (job,) = (name for name, each in RELEASE.items() if ".ci/installed" in str(each["steps"]))
-    assert "upload" not in str(RELEASE[job])
-    assert "permissions" not in RELEASE[job]
-    assert all({"tests", job} <= set(RELEASE[each]["needs"]) for each in ("github", "test-index"))
-    assert "test-index" in RELEASE["pypi"]["needs"]

@@ -106,19 +106,6 @@ def test_greedy_with_a_model_equals_the_reference(model):
         assert float(found.log_probs[b, 0]) == pytest.approx(log_prob, rel=1e-4)
 
 
-def test_finished_sentences_are_dropped_from_the_batch():
-    sizes = []
-
-    def watching(ids, state, script):
-        sizes.append((ids.shape[0], script.shape[0], state.shape[0]))
-        return spell(ids, state, script)
-
-    words = ["a", "bb", "cc", "abcdefgh"]
-    found = beam_search(watching, no_time(4), inputs(script_of(*words), [12] * 4))
-    assert spelt(found) == [f"{word}#" for word in words]
-    assert sizes == [(4, 4, 4)] * 2 + [(3, 3, 3)] + [(1, 1, 1)] * 6
-
-
 def test_the_memory_is_never_tiled():
     shapes = set()
 
@@ -202,7 +189,7 @@ def test_coverage_penalises_source_tokens_with_little_attention():
 def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, unk_allowed=True, ngram=0, penalty=1.0):
     """Searches one sentence of ``wander`` in Python loops.
 
-    Returns hypotheses (tokens, log-probability, score) and the number of steps.
+    Returns hypotheses (tokens, log-probability, score).
     """
     running, ended, steps = [((), 0.0, 0)], [], 0
     never = {PAD, START} if unk_allowed else {PAD, START, UNK}
@@ -224,7 +211,7 @@ def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, un
         bound = max((log_p / length_penalty(limit) for _, log_p, _ in running), default=-math.inf)
         if steps == limit or not running or (len(ended) >= n_best and bound <= ended[n_best - 1][2]):
             cut = [(tokens, log_p, log_p / length_penalty(steps)) for tokens, log_p, _ in running]
-            return [*ended, *sorted(cut, key=lambda one: -one[2])][:n_best], steps
+            return [*ended, *sorted(cut, key=lambda one: -one[2])][:n_best]
 
 
 def expect_lists(found, wanted):
@@ -277,7 +264,7 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(n_best, penalty, l
 def test_a_narrow_beam_equals_plain_loops(beam_size, n_best):
     logits, limits = tables(13, contexts=29, words=17, seed=beam_size, end=0.5), [*range(1, 14)]
     given = (wander, no_time(13), inputs(tf.constant(logits), limits))
-    slow = [slow_beam(*each, beam_size, n_best, lambda n: n)[0] for each in zip(logits, limits, strict=True)]
+    slow = [slow_beam(*each, beam_size, n_best, lambda n: n) for each in zip(logits, limits, strict=True)]
     expect_lists(beam_search(*given, beam_size=beam_size, n_best=n_best), slow)
 
 
@@ -286,7 +273,7 @@ def test_constraints_equal_those_of_plain_loops(beam_size, min_tokens):
     logits = tables(7, contexts=29, words=9, seed=8, end=2.0)
     logits[..., [PAD, UNK, START]] += 3.0  # these tokens are probable and keep their probability, but are never chosen
     given, options = (wander, no_time(7), inputs(tf.constant(logits), [9] * 7)), Constraints(min_tokens, False)
-    slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, min_tokens, unk_allowed=False)[0] for table in logits]
+    slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, min_tokens, unk_allowed=False) for table in logits]
     expect_lists(beam_search(*given, beam_size=beam_size, constraints=options), slow)
 
 
@@ -294,8 +281,8 @@ def test_constraints_equal_those_of_plain_loops(beam_size, min_tokens):
 @pytest.mark.parametrize(("ngram", "penalty"), [(1, 1.0), (2, 1.0), (0, 1.5), (2, 1.3)])
 def test_limits_of_repetition_equal_those_of_plain_loops(beam_size, ngram, penalty):
     logits = tables(7, contexts=29, words=7, seed=11, end=-2.0)
-    slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, ngram=ngram, penalty=penalty)[0] for table in logits]
-    free = [slow_beam(table, 9, beam_size, 1, lambda n: n)[0] for table in logits]
+    slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, ngram=ngram, penalty=penalty) for table in logits]
+    free = [slow_beam(table, 9, beam_size, 1, lambda n: n) for table in logits]
     assert [one[0][0] for one in slow] != [one[0][0] for one in free]
     given, limits = inputs(tf.constant(logits), [9] * 7), Constraints(1, True, ngram, penalty)
     expect_lists(beam_search(wander, no_time(7), given, beam_size=beam_size, constraints=limits), slow)
@@ -308,23 +295,6 @@ def test_a_hypothesis_that_repeats_all_tokens_goes_on(search):
     assert found.lengths[:, 0].numpy().tolist() == [9, 5, 9]
     assert all(len(set(row[:3].tolist())) == 3 for row in found.ids[:, 0].numpy())  # 3 tokens are allowed before END
     assert np.isfinite(found.log_probs[:, 0]).all()
-
-
-@pytest.mark.parametrize("n_best", [1, 2, 4])
-def test_the_search_stops_at_the_first_step_at_which_no_hypothesis_can_improve(n_best):
-    steps, wanted = [], []
-
-    def counting(ids, state, table):
-        steps[-1] += 1
-        return wander(ids, state, table)
-
-    for table in tables(12, contexts=23, words=9, seed=6, end=1.0):
-        steps.append(0)
-        given = inputs(tf.constant(table[np.newaxis]), [12])
-        beam_search(counting, no_time(1), given, beam_size=4, n_best=n_best, ranking=Ranking(gnmt_length(0.8)))
-        wanted.append(slow_beam(table, 12, 4, n_best, lambda n: ((5.0 + n) / 6.0) ** 0.8)[1])
-    assert steps == wanted
-    assert len(set(wanted)) > 3  # the searches stop at different steps
 
 
 def test_places_without_a_hypothesis_are_empty_and_not_searched():

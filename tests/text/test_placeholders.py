@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensors import strings
 
-from benchmarks.typed_text import sentences_to_copy
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.io.markup import differing
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer, subword
@@ -21,10 +21,6 @@ CONFIG = TokenizerConfig("subword", 340, max_tokens=60)
 @pytest.fixture(scope="module")
 def codec():
     return Codec(fit_tokenizer(CONFIG, SOURCES, placeholders=True), fit_tokenizer(CONFIG, TARGETS, placeholders=True))
-
-
-def strings(tensor):
-    return [text.decode() for text in tensor.numpy().tolist()]
 
 
 def copies_of(codec, *sentences):
@@ -92,13 +88,6 @@ def test_words_in_another_script_are_text_if_the_training_pairs_do_not_copy_them
     codec.learn_copying(zip(sources, targets, strict=True))
     assert copies_of(codec, "el λόγος") == [[]]
     assert codec.encode_source(tf.constant(["λόγος"])).has_words.numpy().tolist() == [True]
-
-
-def test_all_names_numbers_and_addresses_of_the_benchmark_are_found(codec):
-    sentences = list(sentences_to_copy())
-    assert len({text for text, _ in sentences}) == 200
-    for (_, words), copied in zip(sentences, copies_of(codec, *(text for text, _ in sentences)), strict=True):
-        assert all(part in " ".join(copied) for word in words for part in word.split())
 
 
 def test_capitals_do_not_mark_names_in_a_language_that_capitalises_nouns():
@@ -205,13 +194,6 @@ def test_a_later_corpus_adds_to_what_is_not_copied(taught, tmp_path):
     loaded = Codec(load_tokenizer(tmp_path), taught.target_tokenizer)
     loaded.learn_copying([("Vive ab-12@x.es, dom_1 casa.", "ab-12@x.es")] * 3)
     assert copies_of(loaded, "y dom_1 ab-12@x.es en_XX 19:45.") == [["(dom_1)", "ab-12@x.es"]]
-
-
-def test_a_gpu_encodes_no_training_pairs(codec):
-    text = tf.TensorSpec([None], tf.string)
-    encode = tf.function(codec.encode_pairs, autograph=False).get_concrete_function(text, text)
-    computed = [op for op in encode.graph.get_operations() if op.inputs and not op.type.startswith("Identity")]
-    assert {op.device for op in computed} == {"/device:CPU:0"}
 
 
 def test_training_sees_all_placeholders(codec):

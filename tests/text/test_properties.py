@@ -13,6 +13,7 @@ import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from ten_languages import PAIRS, decorated
+from tensors import strings
 
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.corpus import Pair, sentence_key
@@ -49,10 +50,6 @@ lines = texts.map(lambda text: re.sub("[\r\n]", "", text))
 
 def clean(text):
     return next(normalise_lines([text]))
-
-
-def strings(tensor):
-    return [cell.decode() for cell in tensor.numpy().tolist()]
 
 
 def bare(text):

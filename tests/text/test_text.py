@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 import sentencepiece
 import tensorflow as tf
+from tensors import strings
 
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.io.lines import INVISIBLE
@@ -76,13 +77,6 @@ def text(request, texts):
 @pytest.fixture(scope="module")
 def subword(texts):
     return texts["subword"]
-
-
-def strings(tensor):
-    """Returns the strings of a tensor of rank 1 or 2 as lists."""
-    return [
-        [cell.decode() for cell in row] if isinstance(row, list) else row.decode() for row in tensor.numpy().tolist()
-    ]
 
 
 def written(text, sentence):

@@ -83,34 +83,6 @@ def test_a_graph_that_does_not_know_the_lengths_gives_the_same_logits(model):
     np.testing.assert_allclose(graph(SOURCE, READ), wanted, atol=1e-5)
 
 
-def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
-    """Both candidates are tried at each position to find the token that the model read.
-
-    The share of its own tokens is one half, within 4 standard deviations.
-    """
-    random, sentences = np.random.default_rng(1), 40
-    source = tf.constant(np.tile([[4, 5, END]], [sentences, 1]))
-    starts = np.full([sentences, 1], START)
-    reference = np.concatenate([starts, random.integers(4, 19, [sentences, 3])], axis=1).astype(np.int32)
-    found = model(
-        (source, tf.constant(reference)), randomness=NOISE, sampling_probability=tf.constant(0.5)
-    ).logits.numpy()
-    own = np.concatenate([starts, found[:, :-1].argmax(axis=-1)], axis=1).astype(np.int32)
-    taken, chosen = starts.astype(np.int32), []
-    for t in range(1, 4):
-        misses = []
-        for candidates in (own, reference):
-            read = np.concatenate([taken, candidates[:, t : t + 1]], axis=1)
-            misses.append(
-                np.abs(model((source, tf.constant(read)), randomness=NOISE).logits[:, t] - found[:, t]).max(axis=-1)
-            )
-        assert (np.minimum(*misses) < 1e-4).all()
-        is_own = misses[0] < misses[1]
-        chosen += is_own[own[:, t] != reference[:, t]].tolist()
-        taken = np.concatenate([taken, np.where(is_own, own[:, t], reference[:, t])[:, np.newaxis]], axis=1)
-    assert abs(np.mean(chosen) - 0.5) < 4.0 * 0.5 / len(chosen) ** 0.5
-
-
 def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
     def loss(step):
         randomness = Randomness(1, step)
@@ -134,19 +106,6 @@ def test_graph_and_xla_give_the_same_gradient_as_eager(model):
     compiled = tf.function(gradients, autograph=False, jit_compile=True)(tf.constant(0.5))
     for found, wanted in zip(compiled, eager, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
-    keras.utils.set_random_seed(3)
-    config = MODELS["self-attention"]
-    encoder, decoder = config.encoder, config.decoder
-    model = build_model(ModelConfig(5, encoder, config.attention, decoder, dropout=0.5), 17, 19)
-    encoding = model.encoder(SOURCE)  # without dropout
-    whole = model.decoder(READ, encoding).logits
-    for sampling in (None, tf.constant(0.0)):
-        drops = model.decoder(READ, encoding, randomness=NOISE, sampling_probability=sampling)
-        below = tf.reduce_mean(tf.abs(drops.logits - whole))
-        assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
 
 
 @pytest.mark.parametrize("model", ["attend, then update"], indirect=True)

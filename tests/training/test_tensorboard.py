@@ -1,6 +1,5 @@
 """Callbacks for TensorBoard: all numbers of the log, and profiles."""
 
-import math
 from dataclasses import replace
 
 import keras
@@ -11,7 +10,7 @@ from tiny import TINY_RECIPE
 from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.runs import Run
-from nmt_keras.training import describe, read_log
+from nmt_keras.training import read_log
 from nmt_keras.training.tensorboard import FIRST_PROFILED, ProfilerCallback
 
 
@@ -53,17 +52,3 @@ def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, 
             assert float(found[row["step"], f"{part}/{name}"]) == pytest.approx(row[name], rel=1e-6)
     assert list((tmp_path / "run" / "tensorboard").rglob("*.xplane.pb"))
     assert history.history["val_bleu"] == [row["valid_bleu"] for row in rows if "valid_bleu" in row]
-
-
-def test_a_row_reads_as_a_line():
-    row = {
-        "step": 1500, "epoch": 1, "loss": 2.25, "cross_entropy": 2.0, "perplexity": math.exp(2.0), "accuracy": 0.5,
-        "gradient_norm": 1.0, "skipped": 0, "learning_rate": 5e-4, "tokens_per_s": 6384.0, "seconds_left": 90.0,
-        "padding": 0.125,
-    }  # fmt: skip
-    assert describe(1500, 30000, row) == "step 1,500 of 30,000: loss 2.250, 6,384 tokens/s, 1.5 min left"
-    spoilt = {name: value for name, value in row.items() if name not in ("loss", "perplexity")}
-    spoilt |= {"skipped": 3, "seconds_left": 360000.0, "tokens_per_s": 123456.0}
-    longest = describe(1_500_000, 3_000_000, spoilt)
-    assert longest == "step 1,500,000 of 3,000,000: no finite loss, 123,456 tokens/s, 100.0 h left"
-    assert len(longest) <= 80

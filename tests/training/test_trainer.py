@@ -26,12 +26,12 @@ from bigram import (
     config,
     interrupt,
     kill,
+    random_batches,
 )
 from reference import adam, clip
 from tiny import TINY_RECIPE
 
 from nmt_keras.config import AttentionConfig
-from nmt_keras.corpus.batches import Batches, choose_buckets
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Interrupted, Updater, batch_loss, load_weights, read_log, trainer
 from nmt_keras.training.compiling import compile_and_time
@@ -79,32 +79,14 @@ def test_an_update_is_adam_on_the_clipped_mean_gradient_of_the_loss_it_reports(b
         np.testing.assert_allclose(variable.numpy(), wanted, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("denominator", ["tokens", "sentences"])
-def test_masked_rows_change_no_update(batches, denominator):
-    rows = batches.order(0)[0][:3]
-    shape = batches.buckets[-1]
-    updated = []
-    for size in (3, 7):
-        keras.utils.set_random_seed(5)
-        model = Bigram(rate=0.0)
-        room = Batches(batches.source, batches.target, batch_size=size, buckets=[shape], pool_size=13, seed=1)
-        metrics = Updater(model, config(denominator=denominator)).train_step([room.batch(rows, shape)], 0, 0.05)
-        updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
-    for one, other in zip(*updated, strict=True):
-        # Weights near 0 are small differences of updates of 0.05, whose float32 neighbours are 4e-9 away.
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-8)
-
-
 def test_minutes_are_refused_if_several_workers_train(batches, tmp_path, monkeypatch):
     monkeypatch.setattr(Replicas, "several_processes", True)
     with pytest.raises(ValueError, match=r"TrainConfig\.minutes: expected None if several workers train"):
         Run(batches, tmp_path, config(steps=None, minutes=1.0))()
 
 
-def test_compiling_times_each_shape_and_leaves_no_trace(batches):
-    buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 2)
-    batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
-    model = Bigram()
+def test_compiling_times_each_shape_and_leaves_no_trace():
+    model, batches = Bigram(), random_batches(2)
     updater = Updater(model, config())
     updater.train_step([next(batches.epoch(0))], 5, 0.05)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
@@ -117,21 +99,18 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
-def test_compiling_ends_at_the_first_bucket_that_shows_that_the_minutes_are_too_few(batches):
-    buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
-    batches, reports = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1), []
+def test_compiling_ends_at_the_first_bucket_that_shows_that_the_minutes_are_too_few():
+    reports = []
     with pytest.raises(ValueError, match=r"TrainConfig\.minutes: expected more than .* 3 length buckets"):
-        compile_and_time(Updater(Bigram(), config()), batches, reports.append, within=1e-9)
+        compile_and_time(Updater(Bigram(), config()), random_batches(3), reports.append, within=1e-9)
     assert len(reports) == 1
 
 
 @pytest.mark.long
-def test_the_buckets_of_xla_share_a_trace(batches):
-    buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
-    batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
+def test_the_buckets_of_xla_share_a_trace():
     model = build_model(replace(TINY_RECIPE.model, attention=AttentionConfig("general", "local-m")), V, V)
     updater = Updater(model, config(xla=True))
-    assert len(compile_and_time(updater, batches, lambda _: None)) == 3
+    assert len(compile_and_time(updater, random_batches(3), lambda _: None)) == 3
     assert updater.gradients.experimental_get_tracing_count() == 1
 
 
@@ -205,13 +184,6 @@ def in_minutes(**fields):
 def test_a_training_that_lasts_less_than_an_update_is_refused(batches, tmp_path):
     with pytest.raises(ValueError, match=r"^TrainConfig\.minutes: .* received 1e-05"):
         Run(batches, tmp_path, config(steps=None, minutes=1e-5))()
-
-
-@pytest.mark.parametrize(("few", "warned"), [(0, False), (1000, True)])
-def test_a_training_of_too_few_updates_ends_in_words_that_say_so(batches, tmp_path, clock, monkeypatch, few, warned):
-    monkeypatch.setattr(trainer, "FEW_UPDATES", few)
-    run = Run(batches, tmp_path, in_minutes())()
-    assert ("too few for useful translations" in run.reports[-1]) == warned
 
 
 LOADS = {
@@ -311,35 +283,6 @@ def test_bleu_selects_the_best_checkpoint_and_stops_training_on_request(batches,
     run = Scored(batches, tmp_path, settings, losses=[3.0, 2.0, 5.0, 1.0, 5.0])()
     assert run.validated == [2, 4, 6, 8, 10]
     assert load_weights(Bigram(), tmp_path / "checkpoints").step == 6
-
-
-@pytest.mark.parametrize("step", [5, 20])
-def test_a_validation_that_a_signal_or_an_error_interrupts_is_logged_once(batches, tmp_path, step):
-    whole, failing, stopping = (Run(batches, tmp_path / name) for name in ("whole", "stopped", "stopped"))
-
-    def fail(sentence):
-        if sentence.startswith(f"step {step}: valid_loss"):
-            raise ZeroDivisionError
-
-    def stop():
-        if stopping.steps[-1] == step:
-            interrupt()
-        return Run.validate(stopping)
-
-    failing.report, stopping.validate = fail, stop
-    whole()
-    with pytest.raises(ZeroDivisionError):  # after the row was written, before the next checkpoint
-        failing()
-    with pytest.raises(Interrupted, match=f"stopped at step {step} by SIGINT"):
-        stopping()
-    second = Run(batches, tmp_path / "stopped")()
-    assert second.validated == list(range(step + 5, STEPS + 1, 5))
-    assert second.steps == list(range(step + 1, STEPS + 1))
-    for run in (whole, second):
-        rows = read_log(run.folder / "log.jsonl")
-        assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
-    assert_same_weights(second, whole)
-    assert Run(batches, tmp_path / "stopped")().steps == []
 
 
 # Callbacks
