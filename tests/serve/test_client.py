@@ -163,6 +163,8 @@ ALIGNED |= {"source_lengths": [1], "target_lengths": [1]}
     [
         (lambda client: client.translate(["uno"]), {"outputs": {**SERVED, "translation": [5]}}),
         (lambda client: client.translate(["uno"]), {"outputs": {**SERVED, "score": [None]}}),
+        (lambda client: client.translate(["uno", "dos"]), {"outputs": SERVED}),
+        (lambda client: client.translate(["uno"]), {"outputs": {**SERVED, "score": [-1.0, -2.0]}}),
         (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "source_tokens": [[3]]}}),
         (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "alignment": [5]}}),
         (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "target_lengths": ["x"]}}),
