@@ -57,7 +57,8 @@ def _signature(name: str, function: Callable[..., Any], micro_batching: MicroBat
 
     def chosen(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         found = function(*texts)
-        return {output: _finite(getattr(found, output)) for output in outputs}
+        values = found if isinstance(found, dict) else found._asdict()
+        return {output: _finite(values[output]) for output in outputs}
 
     answer = merge_requests(chosen, name, inputs, outputs, micro_batching) if micro_batching else chosen
 

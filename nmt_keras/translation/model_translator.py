@@ -28,12 +28,9 @@ from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translation.copying import copy_signs
 from nmt_keras.translation.records import (
-    Aligned,
     AlignedPair,
     Checkpoint,
     Decoded,
-    DecodedSentences,
-    DecodedText,
     NBest,
     Scored,
     Translation,
@@ -46,12 +43,11 @@ from nmt_keras.translation.translator import (
     TEXT,
     UNEQUAL,
     Translator,
-    aligned_pairs,
     in_batches,
     translations,
 )
 from nmt_keras.translation.unknown_words import UnknownWords
-from nmt_keras.translation.whole_texts import decode_sentences, decode_texts
+from nmt_keras.translation.whole_texts import decode_texts
 
 
 class _Encoded(NamedTuple):
@@ -153,11 +149,12 @@ class ModelTranslator(Translator):
 
     def align(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[AlignedPair]:
         """Returns the tokens of given translations with their alignments, END included."""
-        return in_batches(
-            lambda source, target: aligned_pairs(self.decode_aligned(source, target)),
+        found = in_batches(
+            lambda source, target: translations(self.decode_aligned(source, target)),
             {"sources": sources, "targets": targets},
             batch_size,
         )
+        return [AlignedPair(each.source_tokens, each.tokens, each.alignment) for each in found]
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
@@ -169,8 +166,8 @@ class ModelTranslator(Translator):
         return best_of(self._n_best(self._encode(text)))
 
     @tf.function(input_signature=[TEXT], autograph=False)
-    def decode_texts(self, text: tf.Tensor) -> DecodedText:
-        """Returns the translation of each text, sentence by sentence.
+    def decode_texts(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the translation of each text, sentence by sentence, as the outputs of an export's signature ``text``.
 
         Args:
             text: [B] string. Texts of at most ``MAX_SENTENCES`` sentences.
@@ -178,9 +175,9 @@ class ModelTranslator(Translator):
         return decode_texts(self.decode, text)
 
     @tf.function(input_signature=[TEXT], autograph=False)
-    def decode_sentences(self, text: tf.Tensor) -> DecodedSentences:
-        """Returns the translation of each text with its sentences; see ``decode_texts``."""
-        return decode_sentences(self.decode, text)
+    def decode_sentences(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of an export's signature ``sentences``; see ``decode_texts``."""
+        return decode_texts(self.decode, text, with_sentences=True)
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
@@ -226,15 +223,19 @@ class ModelTranslator(Translator):
         )
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
-    def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
-        """Returns the alignment of each target with its source.
+    def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Decoded:
+        """Returns each target, as a translation of its source, with their alignment.
 
         Args:
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
         encoded, target_tokens, likelihood = self._log_likelihood(source, target)
-        return Aligned(
+        return Decoded(
+            translation=target_tokens.text,
+            score=likelihood.log_probs,
+            log_prob=likelihood.log_probs,
+            truncated=encoded.tokens.truncated | target_tokens.truncated,
             source_tokens=encoded.tokens.surface,
             source_lengths=encoded.tokens.lengths,
             target_tokens=target_tokens.surface,

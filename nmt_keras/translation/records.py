@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 MAX_BYTES = 65_536
-"""Maximum number of bytes of a text in ``DecodedText``, the limit of the embedded server."""
+"""Maximum number of bytes of a text that is translated sentence by sentence, the limit of the embedded server."""
 
 
 class Checkpoint(NamedTuple):
@@ -52,35 +52,6 @@ class Decoded(NamedTuple):
     alignment: tf.Tensor  # [B, T, S] float32
 
 
-class DecodedText(NamedTuple):
-    """A batch of translated texts as tensors: the outputs of an export's ``text`` signature, by name."""
-
-    translation: tf.Tensor  # [B] string
-    truncated: tf.Tensor  # [B] bool: True if a sentence was cut, or the text exceeds MAX_BYTES or MAX_SENTENCES
-    sentences: tf.Tensor  # [B] int32, number of translated sentences
-
-
-class DecodedSentences(NamedTuple):
-    """A batch of translated texts with their sentences: the outputs of an export's ``sentences`` signature, by name.
-
-    Spans count Unicode code points, from 0, in the text and in its translation.
-    """
-
-    translation: tf.Tensor  # [B] string
-    truncated: tf.Tensor  # [B] bool, as in DecodedText
-    sentences: tf.Tensor  # [B] int32, number of translated sentences
-    source_begins: tf.Tensor  # [B, N] int32
-    source_ends: tf.Tensor  # [B, N] int32
-    target_begins: tf.Tensor  # [B, N] int32
-    target_ends: tf.Tensor  # [B, N] int32
-    scores: tf.Tensor  # [B, N] float32
-    source_tokens: tf.Tensor  # [B, N, S] string
-    source_lengths: tf.Tensor  # [B, N] int32, END included
-    target_tokens: tf.Tensor  # [B, N, T] string
-    target_lengths: tf.Tensor  # [B, N] int32, END included
-    alignment: tf.Tensor  # [B, N, T, S] float32
-
-
 class NBest(NamedTuple):
     """A batch of n-best lists as tensors, best first. If fewer than K translations exist, the last have length 0."""
 
@@ -108,16 +79,6 @@ def best_of(found: NBest) -> Decoded:
         target_lengths=found.lengths[:, 0],
         alignment=found.alignment[:, 0],
     )
-
-
-class Aligned(NamedTuple):
-    """A batch of given translations with their alignments, as tensors."""
-
-    source_tokens: tf.Tensor  # [B, S] string, as written
-    source_lengths: tf.Tensor  # [B] int32, END included
-    target_tokens: tf.Tensor  # [B, T] string, as written
-    target_lengths: tf.Tensor  # [B] int32, END included
-    alignment: tf.Tensor  # [B, T, S] float32
 
 
 class Scored(NamedTuple):

@@ -11,8 +11,6 @@ import tensorflow as tf
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
 from nmt_keras.io.sentences import TranslatedText, translate_texts
 from nmt_keras.translation.records import (
-    Aligned,
-    AlignedPair,
     Decoded,
     NBest,
     Scored,
@@ -21,7 +19,7 @@ from nmt_keras.translation.records import (
 )
 
 Answer = TypeVar("Answer")
-Batch = TypeVar("Batch", Aligned, Decoded, NBest, Scored)
+Batch = TypeVar("Batch", Decoded, NBest, Scored)
 
 
 GREEDY = SearchConfig()
@@ -180,16 +178,4 @@ def _scores(scored: Scored) -> list[TranslationScore]:
             truncated=bool(row.truncated),
         )
         for row in _rows(scored)
-    ]
-
-
-def aligned_pairs(aligned: Aligned) -> list[AlignedPair]:
-    """Returns the rows of a batch without padding."""
-    return [
-        AlignedPair(
-            source=_strings(row.source_tokens[: row.source_lengths]),
-            target=_strings(row.target_tokens[: row.target_lengths]),
-            alignment=row.alignment[: row.target_lengths, : row.source_lengths],
-        )
-        for row in _rows(aligned)
     ]

@@ -1,19 +1,21 @@
 """Translates texts of several sentences inside the graph."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from nmt_keras.io.sentences import BORDER, MAX_SENTENCES, RULES, WIDE
 from nmt_keras.text.normalisation import cut_bytes
-from nmt_keras.translation.records import MAX_BYTES, Decoded, DecodedSentences, DecodedText, stacked
+from nmt_keras.translation.records import MAX_BYTES, Decoded, stacked
 
 SENTENCES_AT_ONCE = 64
 """Number of sentences that are translated together. It bounds the memory of a request, however many texts it has."""
 
 
-def decode_texts(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> DecodedText:
+def decode_texts(
+    decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor, *, with_sentences: bool = False
+) -> dict[str, tf.Tensor]:
     """Translates each sentence of texts. Line breaks, blank lines and other white space between sentences are kept.
 
     A space separates two translations whose sentences no space separates, except after a mark such as ``。``.
@@ -21,39 +23,11 @@ def decode_texts(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> Dec
     Args:
         decode: Returns the best translation of sentences, [B] string.
         text: [B] string. Texts.
+        with_sentences: If ``True``, also returns the place, score, tokens and alignment of each sentence.
+
+    Returns:
+        The outputs of an export's signature ``text``, or ``sentences``, by name.
     """
-    return _translated(decode, text, ("translation", "truncated")).text
-
-
-def decode_sentences(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor) -> DecodedSentences:
-    """Translates texts as ``decode_texts`` does, and returns their sentences, too. For the arguments, see there."""
-    found = _translated(decode, text, Decoded._fields)
-
-    def by_text(values: tf.Tensor) -> tf.Tensor:
-        """Returns the values of all sentences, [M, ...], as [B, N, ...]."""
-        return tf.RaggedTensor.from_value_rowids(values, found.rows, tf.size(text, tf.int64)).to_tensor()
-
-    spans = {}
-    for side, parts in (("source", found.source_parts), ("target", found.target_parts)):
-        for end, values in zip(("begins", "ends"), _spans(parts), strict=True):
-            spans[f"{side}_{end}"] = by_text(tf.gather_nd(values, found.places))
-    names = ("source_tokens", "source_lengths", "target_tokens", "target_lengths", "alignment")
-    tokens = {name: by_text(found.decoded[name]) for name in names}
-    return DecodedSentences(**found.text._asdict(), **spans, scores=by_text(found.decoded["score"]), **tokens)
-
-
-class _Translated(NamedTuple):
-    """Translated texts. B texts have M translated sentences and P parts: sentences, and the gaps between them."""
-
-    text: DecodedText
-    source_parts: tf.RaggedTensor  # [B, (P)] string
-    target_parts: tf.RaggedTensor  # [B, (P)] string
-    places: tf.Tensor  # [M, 1] int64, indices of the sentences among all parts
-    rows: tf.Tensor  # [M] int64, the text of each sentence
-    decoded: Mapping[str, tf.Tensor]  # [M, ...] by field of Decoded
-
-
-def _translated(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor, fields: tuple[str, ...]) -> _Translated:
     text, too_long = cut_bytes(text, MAX_BYTES)
     split = split_sentences(text)  # [B, (P)]
     source, rows = split.flat_values, split.value_rowids()  # both [P of all texts]
@@ -65,7 +39,8 @@ def _translated(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor, fields:
     sentences = tf.math.unsorted_segment_sum(counted, rows, tf.size(text))
     kept = (earlier < MAX_SENTENCES) | tf.gather(sentences <= MAX_SENTENCES, rows)
 
-    places = tf.where(is_sentence & kept)
+    places = tf.where(is_sentence & kept)  # [M, 1], indices of the M sentences among all parts
+    fields = Decoded._fields if with_sentences else ("translation", "truncated")
     decoded = _decode_in_parts(decode, tf.gather_nd(source, places), fields)
     parts = tf.tensor_scatter_nd_update(source, places, decoded["translation"])
     before = tf.concat([[""], parts[:-1]], 0)
@@ -73,12 +48,23 @@ def _translated(decode: Callable[[tf.Tensor], Decoded], text: tf.Tensor, fields:
     parts = tf.where(kept, tf.where(is_gap & tf.equal(parts, ""), joint, parts), "")
     row_of = tf.gather_nd(rows, places)
     cut = tf.math.unsorted_segment_sum(tf.cast(decoded["truncated"], tf.int32), row_of, tf.size(text))
-    whole = DecodedText(
-        translation=tf.strings.unsorted_segment_join(parts, rows, tf.size(text)),
-        truncated=too_long | (sentences > MAX_SENTENCES) | (cut > 0),
-        sentences=tf.minimum(sentences, MAX_SENTENCES),
-    )
-    return _Translated(whole, split, split.with_flat_values(parts), places, row_of, decoded)
+    found = {
+        "translation": tf.strings.unsorted_segment_join(parts, rows, tf.size(text)),
+        "truncated": too_long | (sentences > MAX_SENTENCES) | (cut > 0),
+        "sentences": tf.minimum(sentences, MAX_SENTENCES),
+    }
+    if not with_sentences:
+        return found
+
+    def by_text(values: tf.Tensor) -> tf.Tensor:
+        """Returns the values of all sentences, [M, ...], as [B, N, ...]."""
+        return tf.RaggedTensor.from_value_rowids(values, row_of, tf.size(text, tf.int64)).to_tensor()
+
+    for side, of_side in (("source", split), ("target", split.with_flat_values(parts))):
+        for end, values in zip(("begins", "ends"), _spans(of_side), strict=True):
+            found[f"{side}_{end}"] = by_text(tf.gather_nd(values, places))
+    names = ("source_tokens", "source_lengths", "target_tokens", "target_lengths", "alignment")
+    return found | {"scores": by_text(decoded["score"])} | {name: by_text(decoded[name]) for name in names}
 
 
 def _spans(parts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -226,7 +226,8 @@ def test_texts_are_split_and_joined_as_by_the_graph(engine):
     texts += [". ".join(random_texts(200)[begin : begin + 5]) for begin in range(0, 200, 5)]
     found = engine.evaluate(BY_SPLITTER, [json.loads(json.dumps(text_rules(None))), texts])
     answers = zip(
-        *(field.numpy().tolist() for field in decode_texts(translate, tf.constant([*map(scalars, texts)]))), strict=True
+        *(field.numpy().tolist() for field in decode_texts(translate, tf.constant([*map(scalars, texts)])).values()),
+        strict=True,
     )
     for text, (translation, truncated, sentences), each in zip(texts, answers, found, strict=True):
         expected = {"text": translation.decode(), "truncated": truncated, "sentences": sentences}

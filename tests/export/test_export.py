@@ -119,7 +119,7 @@ def arrays(signature, reply):
 def expect_equal(outputs, record):
     """Compares outputs of an export with those of a translator."""
     for output, values in outputs.items():
-        expected = getattr(record, output).numpy()
+        expected = (record[output] if isinstance(record, dict) else getattr(record, output)).numpy()
         assert values.shape == expected.shape, output
         if expected.dtype == np.float32:
             expected = np.maximum(expected, np.finfo(np.float32).min)  # JSON has no infinity
@@ -156,7 +156,7 @@ def test_the_limit_of_repetition_changes_a_translation_of_the_subword_export(tra
 
 
 def test_an_export_passes_every_check_of_a_verification(answered, kind):
-    assert [check for check in checks(answered[kind]) if check.faults] == []
+    assert not any(checks(answered[kind]).values())
 
 
 def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators, tmp_path):

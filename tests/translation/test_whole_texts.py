@@ -25,7 +25,10 @@ TEXTS = [
 
 def decoded(translator, texts):
     found = translator.decode_texts(tf.constant([text.encode("utf-8", "surrogateescape") for text in texts], tf.string))
-    return [(text.decode(), bool(cut), int(n)) for text, cut, n in zip(*(each.numpy() for each in found), strict=True)]
+    return [
+        (text.decode(), bool(cut), int(n))
+        for text, cut, n in zip(*(each.numpy() for each in found.values()), strict=True)
+    ]
 
 
 def sentence_by_sentence(translator, text):
@@ -74,8 +77,8 @@ def test_each_sentence_of_a_text_has_its_places_tokens_and_score(translator):
     found = translator.decode_sentences(tf.constant(texts))
     whole = translator.decode_texts(tf.constant(texts))
     for name in ("translation", "truncated", "sentences"):
-        assert (getattr(found, name).numpy() == getattr(whole, name).numpy()).all()
-    values = {name: getattr(found, name).numpy() for name in found._fields}
+        assert (found[name].numpy() == whole[name].numpy()).all()
+    values = {name: output.numpy() for name, output in found.items()}
     for row, text in enumerate(texts):
         pieces = [piece.sentence for piece in split(text) if piece.sentence][:MAX_SENTENCES]
         alone = translator.translate(pieces)
@@ -92,4 +95,4 @@ def test_each_sentence_of_a_text_has_its_places_tokens_and_score(translator):
             assert [token.decode() for token in values["target_tokens"][row, at, :T]] == one.tokens
             assert values["scores"][row, at] == pytest.approx(one.score, abs=1e-4)
             np.testing.assert_allclose(values["alignment"][row, at, :T, :S], one.alignment, atol=1e-5)
-    assert translator.decode_sentences(tf.constant([], tf.string)).alignment.shape[0] == 0
+    assert translator.decode_sentences(tf.constant([], tf.string))["alignment"].shape[0] == 0
