@@ -158,9 +158,10 @@ class Export(SearchCommand):
         version = export(translator, folder, facts, self.options, max_to_keep=self.max_to_keep)
         print(version)
         if self.verify:
-            found = verify(version)
-            print(found)
-            if not found.passed:
+            checks = verify(version)
+            for check, faults in checks.items():
+                print(f"{'FAILED' if faults else 'ok':8}{check}", *faults, sep="\n        ")
+            if any(checks.values()):
                 raise ValueError(f"--verify: {version} failed the checks above. Do not serve it.")
 
     def _write_html(self) -> None:

@@ -14,7 +14,7 @@ verification     ``verify``
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
 from nmt_keras.export.signatures import greedy_search
-from nmt_keras.export.verification import Check, Verification, verify
+from nmt_keras.export.verification import verify
 from nmt_keras.export.versions import prune
 from nmt_keras.export.writing import PLAIN, export
 from nmt_keras.manifest import BEAM_SIZE, read_manifest, serving_search, versions
@@ -23,8 +23,6 @@ __all__ = [
     "BEAM_SIZE",
     "CONTRACT",
     "PLAIN",
-    "Check",
-    "Verification",
     "export",
     "greedy_search",
     "load_exported",

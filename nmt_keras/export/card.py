@@ -54,7 +54,6 @@ def _summary(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
         ("source vocabulary", f"{source.vocabulary_size:,} entries, {source.config.kind}"),
         ("target vocabulary", f"{target.vocabulary_size:,} entries, {target.config.kind}"),
         ("search of `serving_default`", str(translator.search)),
-        ("concurrent requests", _concurrency(manifest["export"]["micro_batching"])),
     ]
     if recipe := manifest.get("recipe"):
         facts.insert(0, ("recipe", f"{escaped(recipe['name'])}: {_system(recipe['model'])}"))
@@ -74,15 +73,6 @@ def _system(model: Mapping[str, Any]) -> str:
     return (
         f"{cell} encoder of {encoder['layers']} x {encoder['units']} units, {attention['kind']} attention, "
         f"{decoder['cell']} decoder of {decoder['layers']} x {decoder['units']} units, {decoder['order']}"
-    )
-
-
-def _concurrency(batching: Mapping[str, Any] | None) -> str:
-    if batching is None:
-        return "each answered separately"
-    return (
-        f"merged inside the graph into batches of up to {batching['max_batch_size']} sentences, after at most "
-        f"{batching['wait_ms']:g} ms; refused with UNAVAILABLE while {batching['queue']} batches wait"
     )
 
 

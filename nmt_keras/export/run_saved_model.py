@@ -66,8 +66,6 @@ def facts(loaded: Any) -> dict[str, Any]:
 def type_of(info: Any) -> str:
     """Returns the type of an input or output, such as float32[?,?]. Axes after the first are shown as "?"."""
     shape, dtype = info.tensor_shape, tf.as_dtype(info.dtype).name
-    if shape.unknown_rank:
-        return f"{dtype} of any rank"
     sizes = ["?" if at or dim.size == -1 else str(dim.size) for at, dim in enumerate(shape.dim)]
     return f"{dtype}[{','.join(sizes)}]"
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nmt_keras.config import require
-from nmt_keras.io.files import is_abandoned, make_folder, sync, sync_folder, writing
+from nmt_keras.io.files import is_abandoned, locked, make_folder, sync, sync_folder, writing
 from nmt_keras.manifest import versions
 
 PARTIAL, DELETED = "partial-", "deleted-"
@@ -50,7 +50,10 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
             for path in (partial, *partial.rglob("*")):
                 path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
             sync_folder(partial)
-            final = _rename_to_next_number(partial)
+            with locked(partial):  # two exports take different numbers
+                taken = [int(child.name) for child in model_folder.iterdir() if child.name.isdecimal()]
+                final = partial.with_name(str(max(taken, default=0) + 1))
+                os.rename(partial, final)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -89,16 +92,3 @@ def _remove_leftovers(model_folder: Path) -> None:
         with suppress(FileNotFoundError):  # its writer may rename it at this moment
             if is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
-
-
-def _rename_to_next_number(partial: Path) -> Path:
-    while True:
-        taken = [int(child.name) for child in partial.parent.iterdir() if child.name.isdecimal()]
-        final = partial.with_name(str(max(taken, default=0) + 1))
-        try:
-            os.rename(partial, final)
-        except OSError:
-            if not final.exists():  # if it exists, another export took the number
-                raise
-        else:
-            return final

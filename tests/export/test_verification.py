@@ -59,7 +59,7 @@ def answers(sound):
 
 
 def faults(answers):
-    return [fault for check in checks(answers) for fault in check.faults]
+    return [fault for each in checks(answers).values() for fault in each]
 
 
 def test_a_model_that_keeps_the_contract_passes_every_check(answers):
@@ -132,13 +132,10 @@ def interpreter(tmp_path, sound):
     return make
 
 
-def test_a_report_has_a_line_per_check_after_the_libraries(folder, interpreter):
-    found = verify(folder, interpreter())
-    assert found.passed
-    first, *lines = str(found).splitlines()
-    assert tf.__version__ in first
-    assert len(lines) == len(found.checks)
-    assert all(line.startswith("ok ") for line in lines)
+def test_the_first_check_names_the_libraries_of_the_process(folder, interpreter):
+    first, *_ = found = verify(folder, interpreter())
+    assert f"tensorflow {tf.__version__}" in first
+    assert not any(found.values())
 
 
 @pytest.mark.parametrize(
@@ -152,14 +149,14 @@ def test_a_report_has_a_line_per_check_after_the_libraries(folder, interpreter):
 )
 def test_a_process_that_dies_is_a_fault_with_step_and_reason(folder, interpreter, lines, where):
     found = verify(folder, interpreter(lines, then="echo trouble >&2; kill -SEGV $$"))
-    ((fault,),) = [check.faults for check in found.checks]
+    ((fault,),) = found.values()
     assert fault.startswith(where.format(folder=folder))
     assert re.search("SIGSEGV.*trouble", fault)
 
 
 def test_a_process_that_hangs_is_stopped(folder, interpreter):
     found = verify(folder, interpreter(3, then="exec sleep 60"), seconds=1.0)
-    ((fault,),) = [check.faults for check in found.checks]
+    ((fault,),) = found.values()
     assert re.search(f"^request .* to signature serving_default of {folder}: .*1.0 seconds", fault)
 
 
@@ -168,9 +165,3 @@ def test_a_folder_without_a_model_and_a_missing_interpreter_are_refused(folder, 
         verify(tmp_path)
     with pytest.raises(FileNotFoundError, match="no-python"):
         verify(folder, "/nowhere/no-python")
-
-
-def test_an_export_of_an_earlier_version_may_lack_a_signature(tmp_path):
-    older = [name for name in CONTRACT if name != "sentences"]
-    tf.saved_model.save(tf.Module(), str(tmp_path / "1"), signatures={name: echo(name) for name in older})
-    assert faults(ask(tmp_path / "1", list(REQUESTS.values()))) == []

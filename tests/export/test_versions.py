@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -91,17 +92,10 @@ def test_a_full_disk_during_an_export_is_one_line_and_leaves_nothing(translator,
     assert children(folder) == ["1"]
 
 
-def test_a_version_that_appears_meanwhile_is_not_overwritten(translator, folder, monkeypatch):
-    rename = os.rename
-
-    def be_late(partial, final):
-        if not versions(folder):
-            make_versions(folder, "1")
-        rename(partial, final)
-
-    monkeypatch.setattr(os, "rename", be_late)
-    assert export(translator, folder).name == "2"
-    assert (folder / "1" / "saved_model.pb").read_text() == "1"
+def test_exports_at_the_same_time_take_different_numbers(tmp_path):
+    with ThreadPoolExecutor(4) as threads:
+        names = [path.name for path in threads.map(lambda _: publish(tmp_path, lambda folder: None), range(4))]
+    assert sorted(names) == ["1", "2", "3", "4"]
 
 
 def test_a_version_is_named_below_the_given_folder(tmp_path, monkeypatch):
