@@ -70,8 +70,6 @@ LIMITS: Mapping[str, Limit] = {
     "source-ignored": Limit(0.25, 0.85, "1 - loss gained by the right source / 0.6 nats", "0"),
     "not-better-than-unigram": Limit(0.2, 0.84, "(loss - loss of a unigram model + 0.3) / 0.6 nats", "0"),
     "search-errors": Limit(0.5, 0.3, "share of references that are more probable than the translation", "0.2"),
-    "attention-on-end": Limit(0.6, 0.5, "mean weight of END", "0.3"),
-    "attention-on-one": Limit(0.75, 0.5, "largest mean weight of a source word", "0.3"),
     "search-options": Limit(0.1, 1.0, "relative loss of BLEU to greedy search and beam 5", "0.05"),
 }
 """All limits. "Clean" is the largest value in Spanish-English and in catalogues of twelve languages."""

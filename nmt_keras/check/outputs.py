@@ -115,27 +115,16 @@ def _few(text: Text, source: Sequence[str], language: str | None) -> list[Findin
     )
 
 
-def _loops(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
-    loops, usual = (
-        [row for row, line in enumerate(lines) if _LOOP.search(line)] for lines in (text.target, text.source)
-    )
-    found = text.found(
-        "loops",
-        loops,
-        "outputs repeat words in a loop.",
-        share=(len(loops) - len(usual)) / len(source),
-        remedy="Train longer, or pass --search.no-repeat-ngram-size 3",
-    )
-    unknown, usual = (
-        [row for row, line in enumerate(lines) if _UNKNOWN.search(line)] for lines in (text.target, text.source)
-    )
-    return found + text.found(
-        "unknown-words",
-        unknown,
-        "outputs have signs of unknown words.",
-        share=(len(unknown) - len(usual)) / len(source),
-        remedy="Train with subwords: nmt train conditional-gru",
-    )
+def _loops(text: Text, source: Sequence[str], language: str | None) -> Iterator[Finding]:
+    for name, pattern, what, remedy in (
+        ("loops", _LOOP, "repeat words in a loop", "Train longer, or pass --search.no-repeat-ngram-size 3"),
+        ("unknown-words", _UNKNOWN, "have signs of unknown words", "Train with subwords: nmt train conditional-gru"),
+    ):
+        rows, usual = (
+            [row for row, x in enumerate(lines) if pattern.search(x)] for lines in (text.target, text.source)
+        )
+        share = (len(rows) - len(usual)) / len(source)
+        yield from text.found(name, rows, f"outputs {what}.", share=share, remedy=remedy)
 
 
 def _lengths(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:

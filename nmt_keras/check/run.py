@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 SENTENCES = 300  # number of held-out pairs that the model is tested on
 
-FEW_WORDS = 5  # minimum number of source tokens of pairs whose attention is tested
-
 USUAL_RATES: Mapping[str, tuple[float, float]] = {"adam": (2e-4, 0.01), "adadelta": (0.05, 8.0), "sgd": (0.03, 8.0)}
 """Lowest and highest usual learning rate of each optimizer."""
 
@@ -75,37 +73,33 @@ def _rate(
         f"best BLEU of the validation sample: {best:.1f}; skipped updates: {skipped:.1%}",
     ]
     curve = {f"{row['step']}": float(row["cross_entropy"]) for row in trained[:: max(1, len(trained) // 12)]}
-    drawn = (curve, "training loss (nats per token), by step")
+    drawn = "training loss (nats per token), by step"
     rises = rise * (recipe.train.sampling_to <= recipe.train.sampling_from)  # sampling makes the task harder
-    found = finding(
-        "rate-too-high",
-        max(rises, skipped * 10, float(bad and rate > high)),
-        "The learning rate is too high: the loss rises again or does not fall.",
-        evidence,
-        f"{command} --train.learning-rate {min(rate / 5, high / 3):g}",
-        *drawn,
-    )
-    if found:
-        return found
-    found = finding(
-        "rate-too-low",
-        float(bad and rate < low),
-        "The learning rate is too low: the loss falls slowly.",
-        evidence,
-        f"{command} --train.learning-rate {max(rate * 10, low * 5):g}",
-        *drawn,
-    )
     epochs = max(1, trained[-1].get("epoch", 1))
-    return found + finding(
-        "stopped-early",
-        float(
-            bad and rate >= low and valid[-1]["valid_loss"] <= min(row["valid_loss"] for row in valid) and fall > 0.05
+    is_lowest = valid[-1]["valid_loss"] <= min(row["valid_loss"] for row in valid)
+    for name, value, what, option in (
+        (
+            "rate-too-high",
+            max(rises, skipped * 10, float(bad and rate > high)),
+            "The learning rate is too high: the loss rises again or does not fall.",
+            f"--train.learning-rate {min(rate / 5, high / 3):g}",
         ),
-        f"Training stopped early: after {trained[-1]['step']:,} updates in {epochs} epochs the loss still fell.",
-        evidence,
-        f"{command} --epochs {10 * epochs}",
-        *drawn,
-    )
+        (
+            "rate-too-low",
+            float(bad and rate < low),
+            "The learning rate is too low: the loss falls slowly.",
+            f"--train.learning-rate {max(rate * 10, low * 5):g}",
+        ),
+        (
+            "stopped-early",
+            float(bad and is_lowest and fall > 0.05),
+            f"Training stopped early: after {trained[-1]['step']:,} updates in {epochs} epochs the loss still fell.",
+            f"--epochs {10 * epochs}",
+        ),
+    ):
+        if found := finding(name, value, what, evidence, f"{command} {option}", curve, drawn):
+            return found
+    return []
 
 
 def _fit(
@@ -144,7 +138,6 @@ def check_model(
     translations = translator.translate(source)
     output = [each.text for each in translations]
     found = [*_reading(translator, source, reference, output, path)]
-    found += _attention(translator, source, output)
     found += _search(translator, source, reference, output, path, language)
     symptoms = check_outputs(source, reference, output, language, f"nmt translate {path}")
     return [*found, *(replace(each, severity=round(SYMPTOMS * each.severity, 4)) for each in symptoms)]
@@ -191,33 +184,6 @@ def _reading(
         [f"{np.mean(better):.0%} of the references are more probable", *evidence],
         f"nmt evaluate {path} --search.beam-size 5",
     )
-
-
-def _attention(translator: ModelTranslator, source: Sequence[str], output: Sequence[str]) -> Iterator[Finding]:
-    aligned = [
-        each
-        for each in translator.align(source, [line or "." for line in output])
-        if len(each.source) > FEW_WORDS and len(each.target) > 2
-    ]
-    if not aligned:
-        return
-    mean = [each.alignment[:-1].mean(axis=0) for each in aligned]
-    end = float(np.mean([weights[-1] for weights in mean]))
-    largest = float(np.mean([weights[:-1].max() for weights in mean]))
-    even = float(np.mean([1 / len(weights) for weights in mean]))
-    for name, value, what in (
-        ("attention-on-end", end, "The attention is on END, not on words"),
-        ("attention-on-one", largest, "The attention is on one word of each sentence"),
-    ):
-        yield from finding(
-            name,
-            value,
-            f"{what}: {value:.0%} of its weight.",
-            [f"END {end:.0%}, largest word {largest:.0%}, even weights {even:.0%}; {len(aligned)} sentences"],
-            "Train longer, with shorter pairs first, or with guided alignment (--alignments)",
-            {"END": end, "largest word": largest, "even weights": even},
-            "share of the attention",
-        )
 
 
 def _search(

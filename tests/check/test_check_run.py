@@ -9,7 +9,7 @@ import pytest
 from nmt_keras.check.run import check_log, check_model
 from nmt_keras.config import Recipe, SearchConfig, TrainConfig
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.translation.records import AlignedPair, TranslationScore
+from nmt_keras.translation.records import TranslationScore
 
 PAIRS = sample_pairs()[:240]
 GREEDY = SearchConfig()
@@ -47,11 +47,11 @@ def test_the_log_tells_a_wrong_rate_an_early_stop_and_overfitting(names, rate, r
 
 
 class Stub:
-    """A translator with given losses and weights that translates every sentence correctly, or by ``texts``."""
+    """A translator with given losses that translates every sentence correctly, or by ``texts``."""
 
-    def __init__(self, right=1.0, wrong=5.0, own=0.5, end=0.2, texts=None, search=GREEDY):
+    def __init__(self, right=1.0, wrong=5.0, own=0.5, texts=None, search=GREEDY):
         self.known = {pair.source: pair.target for pair in PAIRS}
-        self.right, self.wrong, self.own, self.end, self.texts, self.search = right, wrong, own, end, texts, search
+        self.right, self.wrong, self.own, self.texts, self.search = right, wrong, own, texts, search
 
     def translate(self, sources):
         wanted = [self.known[source] for source in sources]
@@ -66,14 +66,6 @@ class Stub:
             TranslationScore(-loss(source, target) * len(target.split()), target.split(), [], False)
             for source, target in zip(sources, targets, strict=True)
         ]
-
-    def align(self, sources, targets):
-        def weights(words):
-            found = np.full((5, words + 1), (1 - self.end) / words, np.float32)
-            found[:, -1] = self.end
-            return found
-
-        return [AlignedPair([*s.split(), ""], [""] * 5, weights(len(s.split()))) for s in sources]
 
     def with_search(self, search):
         return Stub(search=search)
@@ -93,7 +85,6 @@ def test_a_sound_model_has_no_findings(tmp_path):
         ("source-ignored", Stub(right=2.0, wrong=2.02)),
         ("not-better-than-unigram", Stub(right=6.0, wrong=9.0)),
         ("search-errors", Stub(right=0.5, own=3.0, texts=lambda text: text + " no")),
-        ("attention-on-end", Stub(end=0.9)),
         (
             "search-options",
             Stub(texts=lambda text: " ".join(text.split()[:3]), search=SearchConfig(repetition_penalty=4.0)),
@@ -101,5 +92,5 @@ def test_a_sound_model_has_no_findings(tmp_path):
         ("few-outputs", Stub(texts=lambda _: "I do not know.")),
     ],
 )
-def test_the_model_s_loss_attention_and_search_are_tested(name, stub, tmp_path):
+def test_the_model_s_loss_and_search_are_tested(name, stub, tmp_path):
     assert name in names(stub, tmp_path)
