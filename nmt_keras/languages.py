@@ -121,6 +121,11 @@ def spaced(text: str) -> str:
     return text[:1] + "".join(" " * is_apart(*pair) + pair[1] for pair in pairwise(text))
 
 
+def split_words(text: str) -> list[str]:
+    """Returns the lower-cased words and signs of a text. Letters of scripts without spaces are words."""
+    return re.findall(r"\w+|[^\w\s]", spaced(text.lower()))
+
+
 def without_accents(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
     """Returns ``text`` in a Unicode normalisation form, without the accents of Latin, Greek and Cyrillic letters."""
     decomposed = unicodedata.normalize("NFKD" if form == "NFKD" else "NFD", text)

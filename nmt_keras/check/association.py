@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 from sklearn.feature_extraction.text import CountVectorizer
 
-from nmt_keras.corpus.selection import split_words
+from nmt_keras.languages import split_words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

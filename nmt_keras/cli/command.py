@@ -33,7 +33,7 @@ SIDE_BY_SIDE = max(1, len(available_cores()) // BATCHES_AT_ONCE)
 RARE = (
     *("debug", "imports", "settings", "options", "filters", "source", "target"),
     *(f"SearchConfig.{each.name}" for each in fields(SearchConfig) if each.name != "beam_size"),
-    *("width", "max_malformed", "accept_other_version", "alignments", "prepared", "tables", "bleu_tokenizer"),
+    *("width", "max_malformed", "alignments", "prepared", "tables", "bleu_tokenizer"),
     *("deterministic", "previous", "tensorboard", "profile"),
 )
 """Options and option groups that the short help of most commands omits, by name or by class and name."""

@@ -51,8 +51,6 @@ class Train(Command):
     idle: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "--prepared": ("--source.", "--target.", "--corpus.", "--train.augmentation", "--tables"),
         "--valid": ("--corpus.split", "--corpus.seed"),
-        "--corpus": ("--accept-other-version",),
-        "--languages": ("--accept-other-version",),
     }
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None

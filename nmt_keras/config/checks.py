@@ -49,6 +49,7 @@ REMOVED: dict[str, dict[str, object]] = {
     "TrainConfig": {"plateau_factor": 0.5, "segmentation_alpha": None, "segmentations": 16, "weight_decay": 0.01},
     "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
     "Progress": {"reductions": 0},
+    "CorpusOptions": {"accept_other_version": False},
 }
 """Removed fields of records, by class. The value is the former default, which files still hold."""
 

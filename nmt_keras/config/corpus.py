@@ -8,13 +8,14 @@ from nmt_keras.config.checks import require, require_choices, require_positive
 
 @dataclass(frozen=True)
 class PairFilters:
-    """Filters of a corpus in memory. Skipped pairs are counted.
+    """Filters of a corpus in memory: of the training set, and of validation and test sets that are split off it.
 
-    They apply to the training set. All but the ratio also apply to validation and test sets that are split off.
+    Skipped pairs are counted.
     """
 
     max_ratio: float | None = None
-    """Maximum ratio of the longer side to the shorter one, in tokens, END included; None for no limit."""
+    """Maximum ratio of the longer side to the shorter one, in words and punctuation marks, END included; None for no
+    limit. Letters of scripts without spaces are words."""
     drop_identical: bool = False
     """If True, pairs with identical source and target are skipped."""
     drop_duplicates: bool = False

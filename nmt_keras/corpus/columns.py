@@ -114,8 +114,8 @@ class Layout(NamedTuple):
         sides = zip(("source", "target"), (self.source, self.target), strict=True)
         named = [f"{side} {at}{f' {self.header[at]!r}' if at < len(self.header) else ''}" for side, at in sides]
         columns = ", ".join([*named, *(f"not {each}" for each in self.skipped + self.others)])
-        count = f"{self.title_lines} line{'s' * (self.title_lines > 1)}"
-        titles = f", {count} before the header skipped" if self.title_lines else ""
+        count = self.title_lines
+        titles = f", {count} line{'s' * (count > 1)} before the header skipped" if count else ""
         return f"columns: {columns}{titles}" if self.header or self.skipped or self.others else ""
 
 

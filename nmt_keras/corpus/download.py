@@ -46,7 +46,6 @@ def fetch_corpus(
     folder: str | Path,
     sha256: str | None,
     *,
-    accept_other_version: bool = False,
     answer_within: float = 4.0,
     remedy: str | None = None,
     report: Callable[[str], None] = lambda _: None,
@@ -57,7 +56,6 @@ def fetch_corpus(
         url: URL of the zip. Its last part is the file name in ``folder``.
         folder: Folder for the zip, created if missing.
         sha256: Expected hex digest of the unpacked text, not of the zip; ``None`` accepts all.
-        accept_other_version: If ``True``, a text with another digest is accepted.
         answer_within: Maximum time for name lookup, connection and the server's answer, in seconds.
         remedy: What to do if the download fails. Default: to pass a copy, or to use the sample corpus.
         report: Function that receives messages for the user.
@@ -71,15 +69,14 @@ def fetch_corpus(
         ValueError: the text has another digest. A new download is not kept.
     """
     path = Path(folder) / Path(urlsplit(url).path).name
-    wanted = None if accept_other_version else sha256
     if path.exists():
-        _require_text(path, wanted, str(path), "Remove the file to download it again")
+        _require_text(path, sha256, str(path), "Remove the file to download it again")
         return path
     content = _download(url, answer_within, remedy, report)
     make_folder(path.parent)
     with replacing(path) as partial:
         partial.write_bytes(content)
-        _require_text(partial, wanted, url, "Download it later")
+        _require_text(partial, sha256, url, "Download it later")
     return path
 
 
@@ -91,9 +88,9 @@ def _require_text(path: Path, sha256: str | None, name: str, remedy: str) -> Non
         digest = hashlib.file_digest(cast(io.BytesIO, text), "sha256").hexdigest()
     if digest != sha256:
         raise ValueError(
-            f"{name}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. {remedy}, or use "
-            "this text with accept_other_version (--accept-other-version). Scores on it cannot be compared with "
-            "published scores."
+            f"{name}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. {remedy}. "
+            "To train on this text, pass it as --corpus FILE --source-column 1 --target-column 0. Its scores cannot be "
+            "compared with published scores."
         )
 
 

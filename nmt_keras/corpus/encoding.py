@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import TrainConfig, require
+from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.alignments import Link, from_pharaoh, token_links
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, bucket_count, choose_buckets, rows_by_bucket
@@ -25,7 +25,6 @@ def batch_pairs(
     config: TrainConfig,
     report: Callable[[str], None],
     alignments: Sequence[str] | None = None,
-    max_ratio: float | None = None,
 ) -> BatchSource:
     """Returns the batches of ``pairs``. Pairs that are too long are skipped.
 
@@ -35,7 +34,6 @@ def batch_pairs(
         config: Configuration of length limits, buckets, batch size and augmentation.
         report: Function that receives messages for the user.
         alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for no alignments.
-        max_ratio: Maximum ratio of the longer side to the shorter one, in tokens; ``None`` for no limit.
 
     Raises:
         ValueError: no pair is short enough, or a line is not an alignment.
@@ -48,12 +46,7 @@ def batch_pairs(
     codec = Codec(*tokenizers)
     source, target, cut = encode_pairs(codec, pairs)
     long = cut | (source.lengths > limit) | (target.lengths > limit)
-    shorter, longer = np.sort([source.lengths, target.lengths], axis=0)
-    unlike = ~long & (longer > (np.inf if max_ratio is None else max_ratio) * shorter)
-    if unlike.any():
-        report(f"{unlike.sum():,} pairs skipped: ratio of lengths over {max_ratio:g}")
-        require(not (long | unlike).all(), "PairFilters.max_ratio", "a ratio that a pair has", max_ratio)
-    kept = np.flatnonzero(~long & ~unlike).tolist()
+    kept = np.flatnonzero(~long).tolist()
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
         raise ValueError(

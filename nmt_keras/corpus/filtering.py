@@ -1,55 +1,45 @@
-"""Filters of training pairs, and the key that assigns a pair to a shard."""
+"""Filters of pairs, and the key that assigns a pair to a shard."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
-from nmt_keras.config import FilterConfig, PairFilters
+from nmt_keras.config import PairFilters
 from nmt_keras.corpus.reading import Pair
+from nmt_keras.languages import split_words
 
 
 class Rejection(StrEnum):
     """Reason for skipping a pair."""
 
     IDENTICAL = "identical sides"
-    TOO_LONG = "too many tokens on a side"
     RATIO = "ratio of lengths too large"
+    TOO_LONG = "too many tokens on a side"
+    DUPLICATE = "duplicate pairs"
 
 
-def kept_rows(pairs: Sequence[Pair], filters: PairFilters) -> tuple[list[int], dict[str, int]]:
-    """Returns the indices of the pairs that pass the filters of text, and the number that each of these filters skips.
+def kept_rows(pairs: Sequence[Pair], filters: PairFilters) -> tuple[list[int], Counter[Rejection]]:
+    """Returns the indices of the pairs that pass the filters, and the number of skipped pairs by reason.
 
     Of equal pairs, the first is kept.
     """
-    rows, skipped = list(range(len(pairs))), {}
-    if filters.drop_identical:
-        rows = [row for row in rows if reject_text(pairs[row], filters) is None]
-        skipped[str(Rejection.IDENTICAL)] = len(pairs) - len(rows)
+    reasons = [reject_text(pair, filters) for pair in pairs]
     if filters.drop_duplicates:
-        firsts = sorted({pairs[row]: row for row in reversed(rows)}.values())
-        rows, skipped["duplicates"] = firsts, len(rows) - len(firsts)
-    return rows, skipped
+        first = {pair: row for row, pair in reversed([*enumerate(pairs)])}
+        for row, pair in enumerate(pairs):
+            reasons[row] = reasons[row] or (Rejection.DUPLICATE if first[pair] < row else None)
+    return [row for row, reason in enumerate(reasons) if reason is None], Counter(filter(None, reasons))
 
 
 def reject_text(pair: Pair, filters: PairFilters) -> Rejection | None:
     """Returns the reason for skipping a pair because of its text, or ``None`` to keep it."""
-    same = filters.drop_identical and pair.source.strip() == pair.target.strip()
-    return Rejection.IDENTICAL if same else None
-
-
-def reject_lengths(source: int, target: int, truncated: bool, filters: FilterConfig) -> Rejection | None:
-    """Returns the reason for skipping a pair because of its lengths, or ``None`` to keep it.
-
-    Args:
-        source, target: Number of tokens of each side, END included.
-        truncated: If ``True``, a tokenizer truncated one side, so its real length is greater.
-        filters: Limits of length and ratio.
-    """
-    longer, shorter = max(source, target), min(source, target)
-    if truncated or longer > filters.max_tokens:
-        return Rejection.TOO_LONG
-    unlike = filters.max_ratio is not None and longer > filters.max_ratio * shorter
-    return Rejection.RATIO if unlike else None
+    if filters.drop_identical and pair.source.strip() == pair.target.strip():
+        return Rejection.IDENTICAL
+    if filters.max_ratio is None:
+        return None
+    shorter, longer = sorted(1 + len(split_words(side)) for side in pair)  # and END
+    return Rejection.RATIO if longer > filters.max_ratio * shorter else None
 
 
 def pair_key(pair: Pair) -> bytes:

@@ -1,7 +1,7 @@
 """Loads the corpus that ``CorpusOptions`` describe: reads or downloads it, splits it, and attaches word alignments."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from nmt_keras.corpus.columns import Layout
 from nmt_keras.corpus.download import PAIRS_URL, SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.options import CorpusOptions, pair_code
-from nmt_keras.corpus.reading import Corpus, FaultyLine, Pair, UnevenFiles, collect, stream_pairs, stream_parallel
+from nmt_keras.corpus.reading import Corpus, Pair, collect, refuse, stream_files
 from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, group_names, repetitions, shuffle_pairs, split_pairs
 from nmt_keras.io.lines import MAX_FILE_BYTES, read_lines
@@ -22,9 +22,6 @@ NO_FILTERS = PairFilters()
 
 LARGE_GROUP = 0.2
 """Share of a corpus from which on a group of the split is reported."""
-
-MANY_TRANSLATIONS = 50
-"""Number of different translations from which on a sentence is reported. Those of Spanish-English have at most 24."""
 
 
 def load_corpus(
@@ -44,8 +41,8 @@ def load_corpus(
         folder: Folder for downloads.
         report: Function that receives messages for the user.
         with_alignments: If ``True``, the file ``options.alignments`` is also read.
-        filters: Filters of text that validation and test sets pass if they are parts of the corpus. Those of files of
-            their own are kept, and reported. Training filters the training set.
+        filters: Filters of validation and test sets that are split off the corpus. Those of files of their own are
+            kept, and reported. Training filters the training set.
 
     Raises:
         CorpusUnavailable: the download failed.
@@ -78,22 +75,21 @@ def read_corpus(
     options: CorpusOptions,
     folder: Path,
     report: Callable[[str], None],
-    uneven: Callable[[str], object] | None = None,
+    uneven: Callable[[str], object] = refuse,
 ) -> Corpus:
     """Reads the files of a corpus, in order.
 
     Args:
         options, folder, report: See ``load_corpus``.
         uneven: Receives the error if one of two files has more lines. The lines that both have are then returned.
-            ``None`` raises it.
+            By default, it is raised.
 
     Raises:
         CorpusUnavailable, FileNotFoundError, ValueError: see ``load_corpus``.
     """
     is_sample = options.corpus == (SAMPLE_NAME,)
-    downloads = not options.corpus and not options.valid
     files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
-    read = _read(options, files, options.tables, report, english_first=is_sample or downloads, uneven=uneven)
+    read = _read(options, files, options.tables, report, english_first=is_sample, uneven=uneven)
     if options.licence is not None:
         report(f"{options.name}: {options.licence}")
     return read
@@ -125,8 +121,7 @@ def _downloaded(options: CorpusOptions, folder: Path, report: Callable[[str], No
             f"--source-language {source} --target-language {target}."
         )
         return str(fetch_corpus(url, folder / "anki", None, remedy=remedy, report=report))
-    url, sha256, accepts = SPANISH_ENGLISH_URL, SPANISH_ENGLISH_SHA256, options.accept_other_version
-    return str(fetch_corpus(url, folder, sha256, accept_other_version=accepts, report=report))
+    return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, report=report))
 
 
 def _read(
@@ -135,29 +130,16 @@ def _read(
     tables: bool,
     report: Callable[[str], None],
     english_first: bool = False,
-    uneven: Callable[[str], object] | None = None,
+    uneven: Callable[[str], object] = refuse,
 ) -> Corpus:
     """Reads a table, two files whose lines correspond, or several ``tables``."""
-    if len(files) == 2 and not tables:
-        source, target = options.order
-        found = _common(stream_parallel(files[source], files[target]), uneven)
-    else:
-        tables_of = (stream_pairs(file, options.of(file, english_first=english_first)) for file in files)
-        found = chain.from_iterable(tables_of)
+    options = options.of(english_first=english_first)
+    found = chain.from_iterable(
+        stream_files(each, options, uneven) for each in ([(file,) for file in files] if tables else [files])
+    )
     read = collect(found, " and ".join(files), options.max_malformed)
     report(f"{' and '.join(files)}: {len(read.pairs):,} pairs; {read.report}")
     return read
-
-
-def _common(
-    found: Iterator[Pair | FaultyLine], uneven: Callable[[str], object] | None
-) -> Iterator[Pair | FaultyLine | Layout]:
-    try:
-        yield from found
-    except UnevenFiles as error:
-        if uneven is None:
-            raise
-        uneven(str(error))
 
 
 def _parts(
@@ -169,7 +151,6 @@ def _parts(
     report: Callable[[str], None],
 ) -> SplitCorpus:
     """Returns the split of ``pairs``. If there are validation files, all ``pairs`` are training pairs."""
-    _tell_repeated(pairs[: config.first], report)
     if not options.valid:
         return _split(options.name, pairs, config, key_side, filters, report)
     valid = load_pairs(options, options.valid, report)
@@ -182,20 +163,8 @@ def _parts(
                 "inflates their scores."
             )
         for reason, count in kept_rows(held, filters)[1].items():
-            if count:
-                report(f"{option}: {count:,} of {len(held):,} pairs are kept, although the filters skip {reason}.")
+            report(f"{option}: {count:,} of {len(held):,} pairs are kept, although the filters skip {reason}.")
     return corpus
-
-
-def _tell_repeated(pairs: Sequence[Pair], report: Callable[[str], None]) -> None:
-    """Warns of a sentence with unusually many different translations, such as a text that stands for a missing one."""
-    for at, (side, other) in enumerate((("source", "target"), ("target", "source"))):
-        for sentence, count in Counter(pair[at] for pair in {*pairs}).most_common(1):
-            if count >= MANY_TRANSLATIONS:
-                report(
-                    f"Warning: {count:,} different {other} sentences have the {side} {sentence!r:.60}. If it "
-                    "translates none of them, remove these pairs."
-                )
 
 
 def _split(
@@ -242,15 +211,14 @@ def _alignments(path: str, expected: int) -> list[str]:
     Raises:
         FileNotFoundError, ValueError: the file cannot be read, or has fewer or more lines than the corpus.
     """
-    lines, last = [], 0
-    for number, line in enumerate(read_lines(path, MAX_FILE_BYTES + expected * MAX_ALIGNMENT_BYTES), start=1):
-        if number <= expected:
-            lines.append(line)
-        if number <= expected or line.strip():
-            last = number
-    if last != expected:
-        raise ValueError(
-            f"--alignments: expected a line for each of the {expected:,} lines of the corpus, received "
-            f"{last:,} in {path}."
-        )
+    lines = [*read_lines(path, MAX_FILE_BYTES + expected * MAX_ALIGNMENT_BYTES)]
+    while len(lines) > expected and not lines[-1].strip():
+        lines.pop()
+    require(
+        len(lines) == expected,
+        "--alignments",
+        f"a line for each of the {expected:,} lines of the corpus",
+        f"{len(lines):,} lines",
+        f"Check {path}.",
+    )
     return lines

@@ -29,8 +29,6 @@ class CorpusOptions(Columns):
     """Read all files of --corpus as tables of pairs, which form one corpus."""
     max_malformed: float = 0.01
     """Maximum share of malformed lines, from 0 to 1. Malformed lines are skipped."""
-    accept_other_version: bool = False
-    """Use the downloaded Spanish-English corpus even if its text has changed. By default, changed text is an error."""
     source_language: str | None = None
     """Code of the source language (BCP 47 or ISO 639), such as es or zh-Hant. In languages without spaces, such as
     Chinese, sentence lengths are counted in characters."""

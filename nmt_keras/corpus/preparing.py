@@ -11,7 +11,7 @@ machines.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,9 +20,10 @@ import numpy as np
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.encoding import MAX_LEFT_OUT, encode_pairs
-from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
-from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_pairs, stream_parallel
+from nmt_keras.corpus.filtering import Rejection, pair_key, reject_text, shard_of
+from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_files
 from nmt_keras.corpus.shards import (
+    LOST,
     SPILLED,
     EncodedPair,
     PreparedCorpus,
@@ -84,19 +85,14 @@ def prepare(
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
     require(shards is None or 1 <= shards <= MAX_SHARDS, "shards", f"1 to {MAX_SHARDS}", shards)
     folder = Path(folder)
-    require_new(str(folder))
+    require_new(folder)
     columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
     sides = [each if isinstance(each, tuple) else (each,) for each in files]
     require_files(path for each in sides for path in each)
-    tables = [columns.of(str(path)) for path, *_ in sides]
     names = ", ".join(" and ".join(map(str, each)) for each in sides)
 
     def pairs(found: ReadReport) -> Iterator[Pair]:
-        for each, table in zip(sides, tables, strict=True):
-            if len(each) == 2:
-                yield from found.count(stream_parallel(*(each[side] for side in columns.order)))
-            else:
-                yield from found.count(stream_pairs(each[0], table))
+        return found.count(chain.from_iterable(stream_files(each, columns) for each in sides))
 
     report("counting the pairs")
     found = ReadReport()
@@ -111,8 +107,8 @@ def prepare(
         return fit_tokenizer(config, islice(lines, 0, None, step), placeholders)
 
     with sole_writer(folder):
-        require_new(str(folder))  # another process may have prepared it meanwhile
-        remove_leftovers(str(folder))
+        require_new(folder)  # another process may have prepared it meanwhile
+        remove_leftovers(folder)
         tokenizers = (
             fit(source, (pair.source for pair in pairs(ReadReport()))),
             fit(target, (pair.target for pair in pairs(ReadReport()))),
@@ -128,10 +124,10 @@ def prepare(
             _spill(encoded(pairs(ReadReport()), codec, filters, left_out), spilled, shards)
             report(f"writing {shards} shards")
             written = [
-                write_shard(str(folder / shard_name(n, shards)), _spilled(spilled / str(n)), filters.drop_duplicates)
+                write_shard(folder / shard_name(n, shards), _spilled(spilled / str(n)), filters.drop_duplicates)
                 for n in range(shards)
             ]
-        complete(str(folder), names, next(pairs(ReadReport())), written, found, left_out, filters)
+        complete(folder, names, next(pairs(ReadReport())), written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
     report(f"{len(prepared):,} pairs prepared; skipped: {prepared.describe_skipped()}")
     if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
@@ -152,8 +148,8 @@ def encoded(
         left_out.update(filter(None, reasons))
         source, target, truncated = encode_pairs(codec, kept)
         for row, pair in enumerate(kept):
-            if reason := reject_lengths(len(source[row]), len(target[row]), bool(truncated[row]), filters):
-                left_out[reason] += 1
+            if truncated[row] or max(len(source[row]), len(target[row])) > filters.max_tokens:
+                left_out[Rejection.TOO_LONG] += 1
             else:
                 yield EncodedPair(pair_key(pair), source[row], target[row])
 
@@ -161,7 +157,7 @@ def encoded(
 def _spill(pairs: Iterable[EncodedPair], folder: Path, shards: int) -> None:
     """Writes the pairs of each shard into a temporary file, in the order of ``pairs``; ``_spilled`` reads it."""
     with ExitStack() as stack:
-        stack.enter_context(writing(folder, "Nothing was prepared."))
+        stack.enter_context(writing(folder, LOST))
         files = [stack.enter_context((folder / str(number)).open("wb")) for number in range(shards)]
         for key, source, target in pairs:
             lengths = np.array([len(source), len(target)], np.int32)

@@ -10,13 +10,13 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path, PurePath
-from typing import Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
@@ -26,6 +26,7 @@ MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
 _QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
+_BAD = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for invalid bytes
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
 
 
@@ -34,10 +35,6 @@ class Pair(NamedTuple):
 
     source: str
     target: str
-
-
-class UnevenFiles(ValueError):
-    """One of two parallel files has more lines than the other."""
 
 
 class Fault(StrEnum):
@@ -103,16 +100,14 @@ class ReadReport:
     def count(self, found: Iterable[Pair | FaultyLine | Layout]) -> Iterator[Pair]:
         """Yields the pairs in ``found``, and counts pairs and malformed lines."""
         for one in found:
+            self.lines += not isinstance(one, Layout)
             if isinstance(one, Layout):
                 self.layouts.append(one)
-                continue
-            self.lines += 1
-            if isinstance(one, Pair):
+            elif isinstance(one, Pair):
                 yield one
-                continue
-            self.faults[one.fault] += 1
-            if len(self.first_faults) < REPORTED_FAULTS:
-                self.first_faults.append(one)
+            else:
+                self.faults[one.fault] += 1
+                self.first_faults = [*self.first_faults, one][:REPORTED_FAULTS]
 
 
 class Corpus(NamedTuple):
@@ -170,18 +165,20 @@ def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -
     keys: list[str] = []  # of JSON objects
     rows = table_rows(stream, path, keys)
     first = list(islice(rows, SAMPLE_ROWS))
-    layout = columns.find([row for _, row in first if not isinstance(row, Fault)], str(path), keys)
+    readable = [(number, row) for number, row in first if isinstance(row, list) and not _BAD.search("".join(row))]
+    layout = columns.find([row for _, row in readable], str(path), keys)
     yield layout
     if layout.header and not keys:
-        skipped = [each for each in first if isinstance(each[1], list)][: layout.title_lines + 1]
+        skipped = readable[: layout.title_lines + 1]
         first = [each for each in first if each not in skipped]
     source, target = layout.source, layout.target
     for number, row in chain(first, rows):
         found = row
         if not isinstance(row, Fault) and max(source, target) >= len(row):
-            found = Fault.MISSING_COLUMN if "".join(row).strip() else Fault.EMPTY_LINE
+            is_long = any(len(cell) > MAX_CHARACTERS for cell in row)
+            found = Fault.TOO_LONG if is_long else Fault.MISSING_COLUMN if "".join(row).strip() else Fault.EMPTY_LINE
         sides = (found, found) if isinstance(found, Fault) else (found[source], found[target])
-        yield _pair(*sides, str(path), str(path), number)
+        yield _pair(sides, (str(path), str(path)), number)
 
 
 def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
@@ -194,15 +191,9 @@ def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> 
     """
     lines = ((number, line) for number, (line,) in _rows([path], stream))
     form = table_format(path, stream)
-    found = _csv_rows(lines) if form == "csv" else _json_rows(lines, keys) if form == "json" else _tab_rows(lines)
-    for number, row in found:
+    rows: Iterator[tuple[int, list[str] | Fault]] = ((number, tab_columns(line)) for number, line in lines)
+    for number, row in _csv_rows(lines) if form == "csv" else _json_rows(lines, keys) if form == "json" else rows:
         yield number, row if isinstance(row, Fault) else row[:MAX_COLUMNS]
-
-
-def _tab_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:
-    for number, line in lines:
-        text = _decode(line)
-        yield number, text if isinstance(text, Fault) else tab_columns(text)
 
 
 def tab_columns(line: str) -> list[str]:
@@ -223,28 +214,20 @@ def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> L
     return "json" if re.search(r"\.(json|ndjson)", names) else "tsv"
 
 
-def _json_rows(lines: Iterator[tuple[int, bytes]], keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
+def _json_rows(lines: Iterator[tuple[int, str]], keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
     """Yields the rows of JSON lines. ``keys`` receives the keys of the first objects, which name the columns."""
     values = ((number, _json_value(line)) for number, line in lines)
     first = list(islice(values, SAMPLE_ROWS))
     named = dict.fromkeys(chain.from_iterable(value for _, value in first if isinstance(value, dict)))
     keys.extend(islice(named, MAX_COLUMNS))
     for number, value in chain(first, values):
-        if isinstance(value, Fault):
-            yield number, value
-        else:
-            yield number, _cells([value.get(key, "") for key in keys] if isinstance(value, dict) else value)
+        yield number, [value.get(key, "") for key in keys] if isinstance(value, dict) else value
 
 
-def _json_value(line: bytes) -> dict[str, str] | list[str] | Fault:
+def _json_value(line: str) -> dict[str, str] | list[str] | Fault:
     """Returns the cells of a JSON object or list, at most ``MAX_COLUMNS``. Objects and lists in it are empty cells."""
-    text = _decode(line)
-    if isinstance(text, Fault):
-        return text
-    if not text.strip():
-        return Fault.EMPTY_LINE
     try:
-        found = json.loads(text)
+        found = json.loads(line) if line.strip() else []
     except (ValueError, RecursionError):
         return Fault.NOT_JSON
     if isinstance(found, dict) and isinstance(found.get("translation"), dict):  # as in data sets of Hugging Face
@@ -259,14 +242,14 @@ def _json_cell(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:
+def _csv_rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str] | Fault]]:
     """Yields the rows of CSV text. Each line of a malformed row is a fault.
 
     A first line such as ``sep=;`` names the separator, as in Excel. Otherwise it is the one of comma, semicolon, tab
     and | that gives most rows of equal length. A tie excludes separators before a space, which are punctuation. Then
     the comma is the last choice.
     """
-    texts = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in lines)
+    texts = (line + "\n" for _, line in lines)
     head = list(islice(texts, SAMPLE_ROWS))
     declared = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
     head = head[bool(declared) :]
@@ -286,7 +269,7 @@ def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[st
     before = bool(declared)
     number, is_first = before + 1, True
     for row in _parsed(reader):
-        found = row if isinstance(row, Fault) else _cells(row)
+        found = row
         if _is_wide(row):
             # A header may name more columns than the rows have. Its cells are words, not the rest of a text or number.
             if any(row[width:]) and not (is_first and all(cell[:1].isalpha() for cell in row)):
@@ -313,39 +296,50 @@ def _is_wide(row: list[str] | Fault) -> TypeGuard[list[str]]:
     return not isinstance(row, Fault) and len(row) > 1 and any(row)
 
 
-def _cells(row: list[str]) -> list[str] | Fault:
-    """Returns the cells of CSV or JSON, each in one line. NUL and surrogates, for invalid bytes, are faults."""
-    if bad := re.search("[\0\ud800-\udfff]", "".join(row)):
-        return Fault.NUL if bad[0] == "\0" else Fault.INVALID_UTF8
-    return [re.sub(r"\r?\n", " ", cell) for cell in row]
+def refuse(message: str) -> None:
+    """Raises ValueError."""
+    raise ValueError(message)
 
 
-def stream_parallel(source_path: str | Path, target_path: str | Path) -> Iterator[Pair | FaultyLine]:
-    """Yields each pair and each malformed line of two files; see ``read_parallel``."""
+def stream_parallel(
+    source_path: str | Path, target_path: str | Path, uneven: Callable[[str], object] = refuse
+) -> Iterator[Pair | FaultyLine]:
+    """Yields each pair and each malformed line of two files; see ``read_parallel``.
+
+    ``uneven`` receives an error if one file has more lines. The lines that both have come before.
+    """
     paths = str(source_path), str(target_path)
     with ExitStack() as opened:
         rows = _rows(paths, *(opened.enter_context(open_text(path)) for path in paths))
         first = list(islice(rows, SAMPLE_ROWS))
-        require_sentences([[b"\t" in side for side in row] for _, row in first if None not in row], paths)
+        require_sentences([["\t" in side for side in row] for _, row in first if None not in row], paths)
         for number, row in chain(first, rows):
             if None in row:
                 shorter = row.index(None)
-                raise UnevenFiles(
+                uneven(
                     f"paths: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
                     f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
                 )
-            source, target = map(_decode, row)
-            yield _pair(source, target, *paths, number)
+                return
+            yield _pair(row, paths, number)
 
 
-def _pair(
-    source: str | Fault, target: str | Fault, source_path: str, target_path: str, number: int
-) -> Pair | FaultyLine:
+def _pair(sides: Sequence[str | Fault], paths: Sequence[str], number: int) -> Pair | FaultyLine:
     """Returns the pair, or the first fault, of line ``number`` of the files of the two sides."""
-    for path, sentence in ((source_path, source), (target_path, target)):
+    for path, sentence in zip(paths, sides, strict=True):
         if fault := fault_of(sentence):
             return FaultyLine(path, number, fault)
-    return Pair(source, target)
+    return Pair(*(re.sub(r"\r?\n", " ", side) for side in sides))  # line ends in cells of CSV and JSON
+
+
+def stream_files(
+    files: Sequence[str | Path], columns: Columns, uneven: Callable[[str], object] = refuse
+) -> Iterator[Pair | FaultyLine | Layout]:
+    """Yields the layout, each pair and each malformed line of a table, or of a source and a target file."""
+    if len(files) == 2:
+        source, target = columns.order
+        return stream_parallel(files[source], files[target], uneven)
+    return stream_pairs(files[0], columns.of(str(files[0])))
 
 
 def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> None:
@@ -393,35 +387,28 @@ def collect(found: Iterable[Pair | FaultyLine | Layout], name: str, max_malforme
     return Corpus(pairs, report)
 
 
-def _decode(line: bytes) -> str | Fault:
-    if len(line) >= MAX_LINE_BYTES:
-        return Fault.TOO_LONG
-    if b"\0" in line:
-        return Fault.NUL
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return Fault.INVALID_UTF8
-
-
 def fault_of(sentence: str | Fault) -> Fault | None:
     """Returns the fault of a sentence, or ``None``."""
     if isinstance(sentence, Fault):
         return sentence
+    if bad := _BAD.search(sentence):
+        return Fault.NUL if bad[0] == "\0" else Fault.INVALID_UTF8
     if _VISIBLE.search(sentence) is None:
         return Fault.EMPTY_SIDE
     return Fault.TOO_LONG if len(sentence) > MAX_CHARACTERS else None
 
 
-def _rows(names: Sequence[str | Path], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+def _rows(names: Sequence[str | Path], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Reads files in parallel. Yields each line number with the lines of all files at that number.
 
-    The line of a file that has ended is ``None``. Blank lines at the end of the files are omitted.
+    Lines are cut at ``MAX_LINE_BYTES``. Surrogates stand for invalid bytes. The line of a file that has ended is
+    ``None``. Blank lines at the end of the files are omitted.
     """
     last = 0  # the last row that was not blank
     blocks = (byte_blocks(stream, name, MAX_LINE_BYTES) for stream, name in zip(streams, names, strict=True))
     for number, row in enumerate(zip_longest(*map(chain.from_iterable, blocks)), start=1):
         if any(row):
-            yield from zip(range(last + 1, number), repeat((b"",) * len(row)), strict=False)
-            yield number, row
+            yield from zip(range(last + 1, number), repeat(("",) * len(row)), strict=False)
+            decoded: list[Any] = [line if line is None else line.decode("utf-8", "surrogateescape") for line in row]
+            yield number, tuple(decoded)
             last = number

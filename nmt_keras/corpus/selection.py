@@ -12,7 +12,6 @@ Difference from the papers: bigram models, not 4-gram models.
 import gzip
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,17 +22,12 @@ from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
 from nmt_keras.io.files import make_folder, replacing
 from nmt_keras.io.lines import require_files
-from nmt_keras.languages import spaced
+from nmt_keras.languages import spaced, split_words
 
 Place = str | Path
 EDGE, UNKNOWN = "<s>", "<unk>"
 """EDGE stands before the first word and after the last word of a sentence. UNKNOWN replaces words outside the
 vocabulary."""
-
-
-def split_words(sentence: str) -> list[str]:
-    """Returns the lower-cased words and signs of a sentence. Letters of scripts without spaces are words."""
-    return re.findall(r"\w+|[^\w\s]", spaced(sentence.lower()))
 
 
 class BigramModel:

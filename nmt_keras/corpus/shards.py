@@ -15,12 +15,11 @@ import hashlib
 import json
 import os
 import re
-import uuid
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -38,16 +37,16 @@ from nmt_keras.corpus.batches import (
 )
 from nmt_keras.corpus.filtering import Rejection
 from nmt_keras.corpus.reading import Pair, ReadReport
-from nmt_keras.io import files
-from nmt_keras.io.files import read_json, require_format, sync, sync_folder, unwritable, writing
+from nmt_keras.io.files import read_json, replacing, require_format, sync, sync_folder, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1
 SIDES = ("source", "target")
+LOST = "Nothing was prepared."
 SPILLED = "spilled-"  # prefix of a temporary folder of encoded pairs
 # finished shards, unfinished shards and records, and temporary folders
 SHARD_FILES = re.compile(
-    r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepared\.json\.\w+\.partial|" + SPILLED + r"\w+/?"
+    r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepared\.json[.\w]+\.partial|" + SPILLED + r"\w+/?"
 )
 
 
@@ -73,71 +72,38 @@ def shard_name(number: int, count: int) -> str:
     return f"train-{number:05d}-of-{count:05d}.tfrecord"
 
 
-def require_new(folder: str) -> None:
-    """Raises FileExistsError if ``folder`` contains a prepared corpus or a run. Remote folders are supported."""
+def require_new(folder: Path) -> None:
+    """Raises FileExistsError if ``folder`` contains a prepared corpus or a run."""
     for file, what in ((RECORD_FILE, "a prepared corpus"), ("recipe.json", "the directory of a run")):
-        if tf.io.gfile.exists(os.path.join(folder, file)):
+        if (folder / file).exists():
             raise FileExistsError(
                 f"{folder}: expected a new folder, received {what}. Pass another folder, or remove this one."
             )
 
 
-def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
+def remove_leftovers(folder: Path, keep: Collection[str] = ()) -> None:
     """Removes unfinished files from ``folder``, and all shards except ``keep``. The caller must be its sole writer.
 
     Raises:
         FileExistsError: there are shards but no vocabulary, so they were not written by a preparation.
     """
-    if not tf.io.gfile.isdir(folder):
-        return
-    found = [name for name in tf.io.gfile.listdir(folder) if SHARD_FILES.fullmatch(name) and name not in keep]
-    if found and not tf.io.gfile.exists(os.path.join(folder, "source", "text.json")):
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    found = [name for name in names if SHARD_FILES.fullmatch(name) and name not in keep]
+    if found and not (folder / "source" / "text.json").exists():
         raise FileExistsError(
             f"{folder}: expected a new folder, or the folder of an interrupted preparation, received a folder with "
             f"{found[0]} and no vocabulary. Pass another folder."
         )
     for name in found:
-        path = os.path.join(folder, name)
-        with suppress(tf.errors.NotFoundError):  # a Beam worker may replace it at the same time
-            tf.io.gfile.rmtree(path) if tf.io.gfile.isdir(path) else tf.io.gfile.remove(path)
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)  # a Beam worker may replace it
 
 
-@contextmanager
-def writing_by_tensorflow(path: str) -> Iterator[None]:
-    """Converts TensorFlow's errors in writing ``path`` to an OSError with a remedy; see ``files.unwritable``."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        # the message is "FILE; REASON", where FILE may be a temporary file
-        raise unwritable(path, error.message.rpartition("; ")[2].rstrip("."), "Nothing was prepared.") from error
-
-
-@contextmanager
-def replacing(path: str) -> Iterator[str]:
-    """Yields a temporary file name. Renames the file to ``path`` if the block succeeds, and removes it otherwise.
-
-    Each attempt has its own name, because two Beam workers may write the same file. On a local disk, the renamed file
-    survives a power cut.
-    """
-    if "://" not in path:
-        with files.replacing(Path(path), "Nothing was prepared.") as local, writing_by_tensorflow(path):
-            yield str(local)
-        return
-    partial = f"{path}.{uuid.uuid4().hex}.partial"
-    try:
-        with writing_by_tensorflow(path):
-            yield partial
-            tf.io.gfile.rename(partial, path, overwrite=True)
-    finally:
-        if tf.io.gfile.exists(partial):
-            tf.io.gfile.remove(partial)
-
-
-def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) -> ShardReport:
+def write_shard(path: Path, pairs: Iterable[EncodedPair], drop_duplicates: bool) -> ShardReport:
     """Writes the pairs of a shard in the order of their keys.
 
     Args:
-        path: Path of the file, on any file system that TensorFlow can write. The file appears when it is complete.
+        path: Path of the file. It appears when it is complete.
         pairs: The pairs in any order. All are held in memory.
         drop_duplicates: If ``True``, equal pairs are written once.
 
@@ -146,7 +112,7 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
     """
     lengths: Counter[tuple[int, int]] = Counter()
     duplicates, before = 0, b""
-    with replacing(path) as partial, tf.io.TFRecordWriter(partial) as writer:
+    with replacing(path, LOST) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
         for key, source, target in sorted(pairs, key=lambda pair: pair.key):
             if key == before and drop_duplicates:
                 duplicates += 1
@@ -160,7 +126,7 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
             # by default, the order of the two sides depends on the process
             writer.write(example.SerializeToString(deterministic=True))
             lengths[len(source), len(target)] += 1
-    return ShardReport(os.path.basename(path), lengths.total(), duplicates, _histogram(lengths))
+    return ShardReport(path.name, lengths.total(), duplicates, _histogram(lengths))
 
 
 def _histogram(lengths: Counter[tuple[int, int]]) -> list[list[int]]:
@@ -175,9 +141,8 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
     """
     try:
         with tf.device("/CPU:0"):  # called in a thread, and eager operations of several threads fail on a GPU
-            records: list[bytes] = []
-            for chunk in tf.data.TFRecordDataset(path).batch(8192):
-                records += chunk.numpy().tolist()
+            chunks = tf.data.TFRecordDataset(path).batch(8192)
+            records = [record for chunk in chunks for record in chunk.numpy().tolist()]
             features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
             found = tf.io.parse_example(tf.constant(records, tf.string), features)
             ids = [found[side] for side in SIDES]
@@ -190,7 +155,7 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
 
 
 def complete(
-    folder: str,
+    folder: Path,
     names: str,
     first: Pair,
     written: Sequence[ShardReport],
@@ -201,7 +166,7 @@ def complete(
     """Writes ``prepared.json``, which makes a folder of shards a prepared corpus.
 
     Args:
-        folder: Folder, on any file system that TensorFlow can write.
+        folder: Folder of the shards and the tokenizers.
         names: Names of the files that were read, for errors.
         first: The first pair, which shows the direction of the corpus.
         written: Reports of the shards.
@@ -219,7 +184,10 @@ def complete(
         raise ValueError(
             f"filters: expected at least one pair of {names} that passes, received none: {counts}. Loosen the filters."
         )
-    rejected["malformed lines"] = found.malformed
+    rejected |= {
+        Rejection.DUPLICATE: sum(shard.duplicates for shard in written),
+        "malformed lines": found.malformed,
+    }
     lengths: Counter[tuple[int, int]] = Counter()
     for shard in written:
         for source, target, count in shard.lengths:
@@ -228,27 +196,20 @@ def complete(
         "format": FORMAT,
         "lines": found.lines,
         "pairs": sum(shard.pairs for shard in written),
-        "left_out": {**rejected, "duplicate pairs": sum(shard.duplicates for shard in written)},
+        "left_out": rejected,
         "filters": dataclasses.asdict(filters),
         "first": first._asdict(),
-        "vocabularies": {side: _checksums(folder, side) for side in SIDES},
+        "vocabularies": {side: read_json(folder / side / "text.json")["sha256"] for side in SIDES},
         "shards": [{"file": shard.file, "pairs": shard.pairs} for shard in sorted(written)],
         "lengths": _histogram(lengths),
     }
-    path = os.path.join(folder, RECORD_FILE)
-    if "://" not in folder:
-        with writing(Path(folder), "Nothing was prepared."):
-            for side in SIDES:  # the Beam pipeline copies the tokenizers without syncing them
-                sync_folder(Path(folder) / side)
-            sync([Path(folder)])
-    with replacing(path) as partial, tf.io.gfile.GFile(partial, "w") as file:
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    with writing(folder, LOST):
+        for side in SIDES:  # the Beam pipeline copies the tokenizers without syncing them
+            sync_folder(folder / side)
+        sync([folder])
+    with replacing(folder / RECORD_FILE, LOST) as partial:
+        partial.write_text(json.dumps(record, ensure_ascii=False) + "\n", "utf-8")
     remove_leftovers(folder, [shard.file for shard in written])
-
-
-def _checksums(folder: str, side: str) -> Any:
-    with tf.io.gfile.GFile(os.path.join(folder, side, "text.json")) as file:
-        return json.loads(file.read())["sha256"]
 
 
 class PreparedCorpus:
@@ -285,7 +246,7 @@ class PreparedCorpus:
     def require_its_vocabularies(self) -> None:
         """Raises ValueError if the shards were encoded with other tokenizers than those in the folder."""
         for side, recorded in self.record["vocabularies"].items():
-            if _checksums(str(self.folder), side) != recorded:
+            if read_json(self.folder / side / "text.json")["sha256"] != recorded:
                 raise ValueError(
                     f"{self.folder / side}: expected the vocabulary with which the shards were encoded, received "
                     "another one. Prepare the corpus again, in a new folder."

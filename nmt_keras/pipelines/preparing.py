@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import io
 import json
-import os
+import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import apache_beam as beam
-import tensorflow as tf
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
@@ -33,23 +33,25 @@ from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import encoded
 from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
 from nmt_keras.corpus.shards import (
+    LOST,
+    RECORD_FILE,
+    SIDES,
     EncodedPair,
     ShardReport,
     complete,
     remove_leftovers,
-    replacing,
     require_new,
     shard_name,
     write_shard,
-    writing_by_tensorflow,
 )
+from nmt_keras.io.files import read_json, sole_writer, write_whole, writing
 from nmt_keras.io.lines import unpacked
-from nmt_keras.pipelines import absolute, locked_output
+from nmt_keras.pipelines import absolute
 from nmt_keras.text import Codec, load_tokenizer
 from nmt_keras.text.normalisation import in_blocks
 
 LINES = "lines"
-REPORTS = "reports-of-shards"
+REPORTS = f"{RECORD_FILE}.reports.partial"  # ``remove_leftovers`` removes it
 TOTALS = -1  # key of the counts; the key of encoded pairs is the number of their shard
 
 
@@ -83,6 +85,14 @@ def read_batches(
     yield (file, -1), ([], Counter({LINES: found.lines}) + Counter[str](found.faults.elements()))
 
 
+def matching(pattern: str) -> list[str]:
+    """Returns the files that match ``pattern``. Raises FileNotFoundError if there are none."""
+    paths = sorted(found.path for match in FileSystems.match([pattern]) for found in match.metadata_list)
+    if not paths:
+        raise FileNotFoundError(f"source: expected text files, found none at {pattern}. Pass another path or pattern.")
+    return paths
+
+
 class EncodePairs(beam.DoFn):
     """Encodes batches of pairs.
 
@@ -92,13 +102,13 @@ class EncodePairs(beam.DoFn):
         shards: Number of shards.
     """
 
-    def __init__(self, folder: str, filters: FilterConfig, shards: int):
+    def __init__(self, folder: Path, filters: FilterConfig, shards: int):
         super().__init__()
         self._folder, self._filters, self._shards = folder, filters, shards
 
     def setup(self) -> None:
         """Loads the tokenizers."""
-        source, target = (load_tokenizer(os.path.join(self._folder, side)) for side in ("source", "target"))
+        source, target = (load_tokenizer(self._folder / side) for side in SIDES)
         self._codec = Codec(source, target)
 
     def process(
@@ -133,7 +143,7 @@ def prepare_files(
 
     Args:
         source: Path or pattern, such as ``corpus/*.tsv.gz``, of tables in UTF-8, plain or packed.
-        folder: Output folder. Leftovers of an interrupted preparation are removed.
+        folder: Output folder on a disk that all workers share. Leftovers of an interrupted preparation are removed.
         tokenizers: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
         filters: Filters that pairs must pass.
         source_column, target_column, reverse: Columns of the text; see ``Columns``.
@@ -144,45 +154,33 @@ def prepare_files(
     Raises:
         FileExistsError: ``folder`` contains a prepared corpus.
         FileNotFoundError: no file matches ``source``.
-        OSError: ``folder`` cannot be written, or the report of a shard is missing.
+        OSError: ``folder`` cannot be written.
         ValueError: too many lines are malformed, an argument is out of range, the filters leave no pair, or another
-            pipeline writes ``folder`` (see ``locked_output``).
+            pipeline writes ``folder`` (see ``files.sole_writer``).
     """
     require(shards >= 1, "shards", "at least 1", shards)
     columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
-    source, folder, tokenizers = map(absolute, (source, folder, tokenizers))
-    require_new(folder)
+    require("://" not in folder, "folder", "a folder on a local or shared disk", folder, "Copy the result from there.")
+    source, place = absolute(source), Path(folder).absolute()
+    require_new(place)
     pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
-    paths = sorted(found.path for match in FileSystems.match([source]) for found in match.metadata_list)
-    if not paths:
-        raise FileNotFoundError(
-            f"source: expected files of sentence pairs, found none at {source}. Pass another path or pattern."
-        )
-    with locked_output(folder):
-        require_new(folder)  # another pipeline may have finished meanwhile
-        reports = os.path.join(folder, REPORTS)
-        if tf.io.gfile.isdir(reports):  # left by an interrupted run, perhaps with another number of shards
-            tf.io.gfile.rmtree(reports)
-        remove_leftovers(folder)
-        with writing_by_tensorflow(folder):
-            tf.io.gfile.makedirs(reports)
-        for side in ("source", "target"):
-            with writing_by_tensorflow(folder):
-                tf.io.gfile.makedirs(os.path.join(folder, side))
-                for name in tf.io.gfile.listdir(os.path.join(tokenizers, side)):
-                    place = os.path.join(side, name)
-                    tf.io.gfile.copy(os.path.join(tokenizers, place), os.path.join(folder, place), overwrite=True)
+    paths = matching(source)
+    with sole_writer(place):
+        require_new(place)  # another pipeline may have finished meanwhile
+        remove_leftovers(place)
+        with writing(place, LOST):
+            for side in SIDES:
+                shutil.copytree(Path(tokenizers, side), place / side, dirs_exist_ok=True)
 
-        def write(number: int, grouped: Iterable[Any]) -> None:
-            report: Mapping[str, Any]
+        def write(number: int, grouped: Iterable[Any]) -> tuple[int, tuple[int, dict[str, Any]]]:
             if number == TOTALS:
-                report = sum(grouped, Counter())
-            else:
-                path = os.path.join(folder, shard_name(number, shards))
-                pairs = (pair for some in grouped for pair in some)
-                report = write_shard(path, pairs, filters.drop_duplicates)._asdict()
-            with replacing(_report_of(reports, number)) as partial, tf.io.gfile.GFile(partial, "w") as file:
-                file.write(json.dumps(report))
+                return 0, (number, sum(grouped, Counter()))
+            pairs = (pair for some in grouped for pair in some)
+            report = write_shard(place / shard_name(number, shards), pairs, filters.drop_duplicates)
+            return 0, (number, report._asdict())
+
+        def write_reports(_: int, found: Iterable[tuple[int, dict[str, Any]]]) -> None:
+            write_whole(place / REPORTS, json.dumps(dict(found)))
 
         encoded_pairs = (
             pipeline
@@ -190,36 +188,23 @@ def prepare_files(
             | "SpreadFiles" >> beam.GroupByKey()
             | "Read" >> beam.FlatMapTuple(lambda file, paths: read_batches(file, paths, columns))
             | "SpreadPairs" >> beam.GroupByKey()
-            | "Encode" >> beam.ParDo(EncodePairs(folder, filters, shards))
+            | "Encode" >> beam.ParDo(EncodePairs(place, filters, shards))
         )
         nothing: list[EncodedPair] = []
         empty = pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(shards)])
-        (encoded_pairs, empty) | beam.Flatten() | beam.GroupByKey() | "Write" >> beam.MapTuple(write)
+        (
+            (encoded_pairs, empty)
+            | beam.Flatten()
+            | beam.GroupByKey()
+            | "Write" >> beam.MapTuple(write)
+            | "ToOne" >> beam.GroupByKey()
+            | "WriteReports" >> beam.MapTuple(write_reports)
+        )
         pipeline.run().wait_until_finish()
-        counts = Counter(_read_report(reports, TOTALS))
+        by_number = read_json(place / REPORTS)
+        counts = Counter(by_number.pop(str(TOTALS)))
         found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
         require_usable(found, source, max_malformed)
-        written = [ShardReport(**_read_report(reports, number)) for number in range(shards)]
+        written = [ShardReport(**report) for report in by_number.values()]
         first = next(batch[0] for path in paths for _, (batch, _) in read_batches(0, [path], columns) if batch)
-        complete(folder, source, first, written, found, {reason: counts[reason] for reason in Rejection}, filters)
-        tf.io.gfile.rmtree(reports)
-
-
-def _report_of(reports: str, number: int) -> str:
-    return os.path.join(reports, "totals.json" if number == TOTALS else f"shard-{number:05d}.json")
-
-
-def _read_report(reports: str, number: int) -> dict[str, Any]:
-    """Returns a report that a worker wrote.
-
-    Raises:
-        OSError: the report is missing. Without it, ``complete`` would remove the shard.
-    """
-    path = _report_of(reports, number)
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return cast(dict[str, Any], json.loads(file.read()))
-    except tf.errors.NotFoundError as error:
-        raise OSError(
-            f"{path}: expected the report that a worker writes after a shard, found none. Prepare the corpus again."
-        ) from error
+        complete(place, source, first, written, found, {reason: counts[reason] for reason in Rejection}, filters)

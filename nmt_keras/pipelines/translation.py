@@ -13,10 +13,11 @@ import logging
 import os
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
@@ -28,20 +29,12 @@ from nmt_keras.config import require
 from nmt_keras.io.files import to_json
 from nmt_keras.io.lines import text_blocks
 from nmt_keras.pipelines import absolute, locked_output
-from nmt_keras.pipelines.preparing import opened
+from nmt_keras.pipelines.preparing import matching, opened
 from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.translator import Translator
 
 LINES_AT_ONCE = 4096
-
-
-class Counts(NamedTuple):
-    """Number of written files, of their lines, and of truncated lines."""
-
-    files: int
-    lines: int
-    truncated: int
 
 
 def read_blocks(file: int, paths: Iterable[str]) -> Iterator[tuple[tuple[int, int], list[str]]]:
@@ -97,14 +90,14 @@ class TranslateBlocks(beam.DoFn):
         """Loads the translator unless this process has already loaded it."""
         self._translator = self._shared.acquire(lambda: nmt_keras.load(self._model))
 
-    def process(self, numbered: tuple[tuple[int, int], Iterable[list[str]]]) -> Iterator[Counts]:
-        """Writes the file of a block and yields its counts."""
+    def process(self, numbered: tuple[tuple[int, int], Iterable[list[str]]]) -> Iterator[tuple[int, Counter[str]]]:
+        """Writes the file of a block, and yields the number of files, of lines, and of truncated lines."""
         (file, number), blocks = numbered
         for block in blocks:
             found = translated_lines(self._translator, block, self._batch_size, self._greedy)
             text = "".join(to_json(line) + "\n" for line in found)
             _write(f"{self._output}-{file:05d}-{number:05d}.jsonl", text)
-            yield Counts(1, len(found), sum(line["truncated"] for line in found))
+            yield 0, Counter(files=1, lines=len(found), truncated=sum(line["truncated"] for line in found))
 
 
 def translate_files(
@@ -135,11 +128,7 @@ def translate_files(
     source, output, model = map(absolute, (source, output, model))
     pipeline = beam.Pipeline(argv=options)  # created first, because its options also configure file systems
     totals = f"{output}.json"
-    paths = sorted(_matching(source))
-    if not paths:
-        raise FileNotFoundError(
-            f"source: expected text files, found none that match {source}. Pass another path or pattern."
-        )
+    paths = matching(source)
     with locked_output(*os.path.split(f"{output}.lock")):
         if FileSystems.exists(totals):
             raise FileExistsError(
@@ -147,9 +136,9 @@ def translate_files(
             )
         _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl(\.\w+\.partial)?")
 
-        def write_totals(_: int, counts: Iterable[Counts]) -> None:
-            sums = Counts(*map(sum, zip(*counts, strict=True)))
-            _write(totals, json.dumps(sums._asdict()) + "\n")
+        def write_totals(_: int, counts: Iterable[Counter[str]]) -> None:
+            sums = sum(map(Counter, counts), Counter())  # Beam passes them as mappings
+            _write(totals, json.dumps({name: sums[name] for name in ("files", "lines", "truncated")}) + "\n")
 
         counts = (
             pipeline
@@ -159,12 +148,11 @@ def translate_files(
             | "SpreadBlocks" >> beam.GroupByKey()
             | "Translate" >> beam.ParDo(TranslateBlocks(model, output, batch_size, greedy))
         )
-        nothing = pipeline | "Nothing" >> beam.Create([Counts(0, 0, 0)])
+        nothing = pipeline | "Nothing" >> beam.Create([(0, Counter[str]())])
         (
             (counts, nothing)
             | beam.Flatten()
-            | "ToOne" >> beam.Map(lambda counted: (0, counted))
-            | beam.GroupByKey()
+            | "ToOne" >> beam.GroupByKey()
             | "WriteTotals" >> beam.MapTuple(write_totals)
         )
         pipeline.run().wait_until_finish()
@@ -174,15 +162,11 @@ def translate_files(
         return found
 
 
-def _matching(pattern: str) -> list[str]:
-    return [found.path for match in FileSystems.match([pattern]) for found in match.metadata_list]
-
-
 def _remove_leftovers(output: str, ending: str) -> None:
     """Removes the files whose names are ``output`` followed by a match of the regular expression ``ending``."""
-    found = [path for path in _matching(f"{output}-*") if re.search(ending + "$", path)]
-    if found:
-        FileSystems.delete(found)
+    found = (each.path for match in FileSystems.match([f"{output}-*"]) for each in match.metadata_list)
+    if left := [path for path in found if re.search(ending + "$", path)]:
+        FileSystems.delete(left)
 
 
 def _write(path: str, text: str) -> None:

@@ -51,6 +51,7 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
 def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
     (rows, skipped), given = kept_rows(corpus.train, recipe.filters), corpus.alignments
     if skipped:
+        require(bool(rows), "PairFilters", "filters that a training pair passes", str(recipe.filters))
         for reason, count in skipped.items():
             report(f"{count:,} training pairs skipped: {reason}")
         corpus = corpus._replace(
@@ -102,7 +103,7 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
         return tokenizers
 
     def batches(tokenizers: Tokenizers) -> BatchSource:
-        return batch_pairs(corpus.train, tokenizers, recipe.train, report, alignments, recipe.filters.max_ratio)
+        return batch_pairs(corpus.train, tokenizers, recipe.train, report, alignments)
 
     return TrainingData(facts, fit, batches, corpus.valid)
 

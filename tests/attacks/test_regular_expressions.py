@@ -15,10 +15,10 @@ from nmt_keras.corpus.alignments import from_pharaoh, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.reading import parse_table
-from nmt_keras.corpus.selection import split_words
 from nmt_keras.io.lines import byte_blocks
 from nmt_keras.io.markup import differing
 from nmt_keras.io.sentences import beginning, rejoin, split
+from nmt_keras.languages import split_words
 from nmt_keras.text import normalise_lines
 from serve.models.status import StatusError
 from serve.rest import json_text

@@ -181,18 +181,3 @@ def test_leaving_out_more_than_a_twentieth_of_the_pairs_is_warned_of_with_the_op
     batch_pairs(pairs, (text, text), TrainConfig(max_tokens=3 if limit == 40 else 10), said.append)
     option = "TrainConfig.max_tokens" if limit == 40 else "TokenizerConfig.max_tokens"
     assert [option in line for line in said if line.startswith("Warning: ")] == [True] * warned
-
-
-def test_pairs_of_unlike_lengths_are_skipped_and_counted():
-    """Lengths include END: 2 and 5 tokens have the ratio 2.5."""
-    pairs = [Pair("a b c d", "a"), Pair("a", "a b c d"), Pair("a b", "a"), Pair("a b c d e", "a")]
-    text = fit_tokenizer(TokenizerConfig(kind="word", vocabulary_size=20), ["a b c d e"])
-    for ratio, told in (
-        (2.4, ["2 pairs skipped: ratio", "1 pairs to train on; 1 skipped"]),
-        (2.5, ["3 pairs to train on; 1 "]),
-    ):
-        said: list[str] = []
-        batch_pairs(pairs, (text, text), TrainConfig(max_tokens=5, batch_size=4), said.append, max_ratio=ratio)
-        assert [line[: len(start)] for line, start in zip(said, told, strict=False)] == told
-    with pytest.raises(ValueError, match=r"PairFilters\.max_ratio: .*1\.0"):
-        batch_pairs(pairs, (text, text), TrainConfig(max_tokens=5), said.append, max_ratio=1.0)

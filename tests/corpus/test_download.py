@@ -14,7 +14,6 @@ from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus import CorpusUnavailable, fetch_corpus, read_pairs
 from nmt_keras.corpus.loading import load_corpus
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.languages import standard_tag
 
 TEXT = "Go.\tVe.\nStop!\t¡Para!\n".encode()
@@ -126,28 +125,9 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(tmp_path):
 def test_another_text_is_an_error_and_leaves_no_file(tmp_path):
     with serving(reply(content=ZIP)) as (url, _):
         for _ in range(2):
-            with pytest.raises(ValueError, match=f"{url}: .*sha256 00, .*{SHA256}.*--accept-other-version"):
+            with pytest.raises(ValueError, match=f"{url}: .*sha256 00, .*{SHA256}.*--source-column 1"):
                 fetch_corpus(url, tmp_path, "00")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_another_text_is_used_if_the_user_accepts_it(tmp_path):
-    with serving(reply(content=ZIP)) as (url, asked):
-        for _ in range(2):
-            path = fetch_corpus(url, tmp_path, "00", accept_other_version=True)
-        with pytest.raises(ValueError, match=f"{path}: .*sha256 00, .*{SHA256}"):
-            fetch_corpus(url, tmp_path, "00")
-    assert path.read_bytes() == ZIP  # an existing file is kept
-    assert len(asked) == 1
-
-
-def test_a_run_accepts_another_text_only_with_the_option(tmp_path, monkeypatch):
-    with zipfile.ZipFile(tmp_path / "spa-eng.zip", "w") as archive:
-        archive.writestr("spa.txt", "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()))
-    with pytest.raises(ValueError, match="--accept-other-version"):
-        load_corpus(CorpusOptions(), CorpusConfig(), tmp_path, lambda _: None)
-    corpus = load_corpus(CorpusOptions(accept_other_version=True), CorpusConfig(), tmp_path, lambda _: None)
-    assert corpus.train[0] == load_corpus(CorpusOptions(("sample",)), CorpusConfig(), tmp_path, print).train[0]
 
 
 GERMAN = "".join(

@@ -397,7 +397,7 @@ def test_a_first_pair_is_not_taken_for_a_header(write, first):
             4: Fault.MISSING_COLUMN, 5: Fault.EMPTY_SIDE, 6: Fault.INVALID_UTF8, 7: Fault.NOT_CSV, 8: Fault.NUL,
             9: Fault.EMPTY_LINE,
         }),
-        ("a.jsonl", b'["a","b"]\n["c\\nd","e"]\n{\n["\\ud800","x"]\n["\\u0000","x"]\n7\n[\xff]\n \n["o","p"]\n', {
+        ("a.jsonl", b'["a","b"]\n["c\\nd","e"]\n{\n["\\ud800","x"]\n["\\u0000","x"]\n7\n["\xff","x"]\n \n["o","p"]\n', {
             3: Fault.NOT_JSON, 4: Fault.INVALID_UTF8, 5: Fault.NUL, 6: Fault.NOT_JSON, 7: Fault.INVALID_UTF8,
             8: Fault.EMPTY_LINE,
         }),

@@ -14,7 +14,7 @@ from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
 from nmt_keras.corpus.batches import Position, prefetched
-from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text
+from nmt_keras.corpus.filtering import Rejection, pair_key, reject_text
 from nmt_keras.corpus.reading import Pair, ReadReport
 from nmt_keras.corpus.shards import (
     EncodedPair,
@@ -58,7 +58,7 @@ def corpus(pairs, tmp_path_factory):
     unlike = [Pair("No", "one two three four five six seven"), Pair("No.", "No.")]
     files = [
         write_pairs(folder / "one.tsv", [*pairs[:70], *pairs[:5], *unlike]),
-        write_pairs(folder / "two.tsv", [*pairs[70:], Pair("largo " * 22, "long")], "no tab\n"),
+        write_pairs(folder / "two.tsv", [*pairs[70:], Pair("largo " * 22, "long " * 22)], "no tab\n"),
     ]
     return prepare(files, folder / "corpus", shards=4)
 
@@ -66,23 +66,11 @@ def corpus(pairs, tmp_path_factory):
 # Filters
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "truncated", "reason"),
-    [
-        (12, 4, False, None),
-        (13, 5, False, Rejection.TOO_LONG),
-        (12, 4, True, Rejection.TOO_LONG),
-        (4, 13, False, Rejection.TOO_LONG),
-        (10, 3, False, Rejection.RATIO),
-        (3, 10, False, Rejection.RATIO),
-        (9, 3, False, None),
-    ],
-)
-def test_pairs_are_judged_by_their_lengths(source, target, truncated, reason):
-    limits = replace(FILTERS, max_tokens=12)
-    assert reject_lengths(source, target, truncated, limits) == reason
-    if reason == Rejection.RATIO:
-        assert reject_lengths(source, target, truncated, replace(limits, max_ratio=None)) is None
+def test_a_ratio_counts_words_and_signs_and_the_end_of_the_sentence():
+    pair, equal = Pair("¿Sí?", "Is it really so, my friend?"), Pair("我来了", "I am here now")
+    assert reject_text(pair, replace(FILTERS, max_ratio=2.2)) == Rejection.RATIO  # 9 : 4
+    assert [reject_text(pair, replace(FILTERS, max_ratio=ratio)) for ratio in (2.3, None)] == [None, None]
+    assert reject_text(equal, replace(FILTERS, max_ratio=1.25)) is None
 
 
 def test_identical_sides_are_skipped_unless_they_are_wanted():
@@ -209,7 +197,7 @@ def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tm
 
 @pytest.mark.parametrize(("drop", "written"), [(True, 1), (False, 2)])
 def test_equal_pairs_are_written_once_only_if_duplicates_are_dropped(tmp_path, drop, written):
-    report = write_shard(str(tmp_path / "shard"), [EncodedPair(b"k", np.array([3]), np.array([3]))] * 2, drop)
+    report = write_shard(tmp_path / "shard", [EncodedPair(b"k", np.array([3]), np.array([3]))] * 2, drop)
     assert (report.pairs, report.duplicates) == (written, 2 - written)
 
 
@@ -238,11 +226,11 @@ def numbered(folder, sizes, length=lambda number: 2 + number % 5):
             ids = np.array([number + 10] * (length(number) - 1) + [3], np.int32)
             pairs.append(EncodedPair(number.to_bytes(16, "big"), ids, ids[-2:]))
             number += 1
-        reports.append(write_shard(str(folder / f"{shard}.tfrecord"), pairs, True))
+        reports.append(write_shard(folder / f"{shard}.tfrecord", pairs, True))
     for side in ("source", "target"):
         (folder / side).mkdir()
         (folder / side / "text.json").write_text('{"sha256": {}}')
-    complete(str(folder), "numbers", Pair("Uno.", "One."), reports, ReadReport(number), {}, FILTERS)
+    complete(folder, "numbers", Pair("Uno.", "One."), reports, ReadReport(number), {}, FILTERS)
     return PreparedCorpus(folder)
 
 

@@ -62,8 +62,8 @@ def both(files, tmp_path_factory):
         sorted(files.iterdir()), one, TINY_TEXT, TINY_TEXT, FILTERS, shards=5, max_malformed=0.03, **COLUMNS
     )
     leftovers = {
-        "reports-of-shards/shard-00003-of-00009": '{"file": "train-00000-of-00009.tfrecord", "pairs": 3, '
-        '"duplicates": 0, "lengths": [[4, 4, 3]]}\n',
+        "prepared.json.reports.partial": "{}",
+        "prepared.json.reports.partial.0a1b.partial": "",
         "source/text.json": "{}",
         "train-00000-of-00009.tfrecord": "",
         "train-00001-of-00009.tfrecord.0a1b.partial": "",
@@ -96,10 +96,10 @@ def test_a_prepared_corpus_is_not_written_over(files, both):
 
 def test_a_folder_that_another_pipeline_or_command_writes_is_refused(files, both, tmp_path):
     with sole_writer(tmp_path / "corpus"):
-        (tmp_path / "corpus" / "reports-of-shards").mkdir()
+        (tmp_path / "corpus" / "prepared.json.reports.partial").touch()
         with pytest.raises(ValueError, match="another process"):
             prepare_by_beam(files / "a.tsv", tmp_path / "corpus", both[0].folder)
-        assert (tmp_path / "corpus" / "reports-of-shards").exists()
+        assert (tmp_path / "corpus" / "prepared.json.reports.partial").exists()
 
 
 @pytest.mark.parametrize(
@@ -144,27 +144,6 @@ def test_a_worker_that_is_killed_changes_no_byte_and_no_count(files, both, dask,
     with dask(kill_after) as options:
         prepare_by_beam(files / "*.tsv*", tmp_path / "many", one.folder, shards=5, max_malformed=0.03, options=options)
     assert contents(tmp_path / "many") == contents(one.folder)
-
-
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_lost_report_is_an_error_that_keeps_every_shard(files, both, tmp_path, monkeypatch, place):
-    import apache_beam
-
-    def run_and_lose(pipeline):
-        result = run(pipeline)
-        result.wait_until_finish()
-        lost.append(sorted((tmp_path / "many" / "reports-of-shards").iterdir())[place])
-        lost[0].unlink()
-        return result
-
-    lost, run = [], apache_beam.Pipeline.run
-    monkeypatch.setattr(apache_beam.Pipeline, "run", run_and_lose)
-    with pytest.raises(OSError, match="report") as caught:
-        prepare_by_beam(files / "*.tsv*", tmp_path / "many", both[0].folder, shards=5, max_malformed=0.03)
-    assert str(lost[0]) in str(caught.value)
-    shards = sorted(path.name for path in (tmp_path / "many").glob("train-*"))
-    assert shards == [Path(file).name for file in both[0].files]
-    assert not (tmp_path / "many" / "prepared.json").exists()
 
 
 @pytest.mark.parametrize("order", [{}, {"reverse": True}, {"source_column": 0, "target_column": 1}], ids=str)

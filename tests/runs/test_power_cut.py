@@ -118,7 +118,7 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
         try:
             corpus = PreparedCorpus(folder / "prepared")
         except FileNotFoundError:
-            remove_leftovers(str(folder / "prepared"))  # ``prepare`` begins with this call
+            remove_leftovers(folder / "prepared")  # ``prepare`` begins with this call
             return None
         corpus.require_its_vocabularies()
         for side in ("source", "target"):
