@@ -10,7 +10,6 @@ main thread of an empty page whose CPU is slowed four times. Prints JSON.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -44,7 +43,7 @@ TRANSLATE = """async ([signature, sentences]) => {
     return times;
 }"""
 """Times of the page's worker, in milliseconds."""
-IN_MAIN_THREAD = """async ([script, sizes, assets]) => {
+IN_MAIN_THREAD = """async ([script, assets]) => {
     const answers = new Map();
     const answer = ({ id, result, error }) => error ? answers.get(id)[1](Error(error)) : answers.get(id)[0](result);
     const worker = new Function("postMessage", "onmessage", script + "; return onmessage;")(answer);
@@ -52,9 +51,8 @@ IN_MAIN_THREAD = """async ([script, sizes, assets]) => {
         answers.set(answers.size, settle);
         worker({ data: { id: answers.size - 1, method, args } });
     });
-    const done = ask("load", sizes);
     for (const [asset, piece] of assets) worker({ data: { asset, piece } });
-    await done;
+    await ask("load");
     globalThis.page_service_js = { ask };
 }"""
 WATCH = """
@@ -135,10 +133,9 @@ def slowed(browser: Browser, path: Path) -> Page:
     content = path.read_text("utf-8")
     (script,) = re.findall(r'<script type="text/plain" class="worker">(.*?)</script>', content, re.DOTALL)
     assets = re.findall(r'<script type="text/plain" class="(\w+)">([\w+/=]+)</script>', content)
-    (sizes,) = re.findall(r'"sizes": (\{[^}]*\})', content)
     page = browser.new_page()
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})
-    page.evaluate(IN_MAIN_THREAD, [script, json.loads(sizes), assets])
+    page.evaluate(IN_MAIN_THREAD, [script, assets])
     return page
 
 

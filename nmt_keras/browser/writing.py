@@ -9,12 +9,14 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import sentencepiece
 
 from nmt_keras.browser.bundling import bundle
 from nmt_keras.browser.rebuilding import Parts
@@ -26,6 +28,7 @@ from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.warmup import LARGE, example_sentences
 from nmt_keras.io.files import write_whole
 from nmt_keras.manifest import serving_search
+from nmt_keras.text import Tokenizer
 from nmt_keras.text.subword import SubwordTokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.version import VERSION
@@ -54,7 +57,7 @@ def write_html(
         path: The file. It is replaced at once when it is complete.
         name: Name of the model.
         parts: Parts of the translator.
-        manifest: Facts about the model, of which the page shows licence, limits, scores and languages.
+        manifest: Facts about the model. The page shows its licence, limits, scores and languages.
         search: Search for translations.
         web: Folder of the server's page.
         float16: If ``True``, stores weights in float16, else in int8.
@@ -70,18 +73,23 @@ def write_html(
     facts = {
         "recipe": {"model": dataclasses.asdict(parts.model)},
         "search": dataclasses.asdict(search),
-        "languages": manifest.get("languages", {}),
-        "check": list(_checks(translator)),
         "rules": text_rules(parts.source.known_words),
     }
-    assets = {"weights": to_safetensors(rows)}
-    for side, tokenizer in sides.items():
-        assert isinstance(tokenizer, SubwordTokenizer)
-        assets[side] = tokenizer.model
-        known = tokenizer.known_words
-        facts[side] = {"max_tokens": tokenizer.config.max_tokens, "known_words": known and known._asdict()}
-    assets["facts"] = json.dumps(facts, ensure_ascii=False).encode()
-    write_whole(path, _page(name, manifest, search, assets, web))
+    facts |= {side: tokenizer_facts(tokenizer) for side, tokenizer in sides.items()}
+    assets = {"weights": to_safetensors(rows), "facts": json.dumps(facts, ensure_ascii=False).encode()}
+    write_whole(path, _page(name, manifest, search, list(_checks(translator)), assets, web))
+
+
+def tokenizer_facts(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns the facts that the engine reads of a subword tokenizer. ``pieces`` [V] are texts with float32 scores."""
+    assert isinstance(tokenizer, SubwordTokenizer)
+    model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    scores = (float(f"{model.get_score(piece):.9g}") for piece in range(tokenizer.vocabulary_size))
+    return {
+        "max_tokens": tokenizer.config.max_tokens,
+        "known_words": tokenizer.known_words and tokenizer.known_words._asdict(),
+        "pieces": [(model.id_to_piece(piece), score) for piece, score in enumerate(scores)],
+    }
 
 
 def _checks(translator: ModelTranslator) -> Iterator[dict[str, Any]]:
@@ -93,15 +101,20 @@ def _checks(translator: ModelTranslator) -> Iterator[dict[str, Any]]:
             yield {
                 "signature": signature,
                 "sentence": sentence.decode(),
+                "score": found.score,
                 "sourceTokens": found.source_tokens,
                 "tokens": found.tokens,
                 "text": found.text,
-                "score": found.score,
             }
 
 
 def _page(
-    name: str, manifest: Mapping[str, Any], search: SearchConfig, assets: Mapping[str, bytes], web: Traversable
+    name: str,
+    manifest: Mapping[str, Any],
+    search: SearchConfig,
+    checks: Sequence[Mapping[str, Any]],
+    assets: Mapping[str, bytes],
+    web: Traversable,
 ) -> str:
     """Returns the server's page with local modules, styles and assets in place of its files."""
     package = files("nmt_keras.browser")
@@ -118,10 +131,11 @@ def _page(
     program = bundle(read, "page/main.js", replaced)
     languages = manifest.get("languages", {})
     codes = {f"{side}_language": code for side, code in languages.items()}
+    limits = {"limitations": manifest.get("export", {}).get("limitations", ())}
     config = {
-        "models": [{"name": name, "search": "beam" if search.beam_size > 1 else "align", **codes}],
+        "models": [{"name": name, "search": "beam" if search.beam_size > 1 else "align", **limits, **codes}],
         "version": manifest.get("version", ""),
-        "sizes": {asset: len(content) for asset, content in assets.items()},
+        "check": checks,
     }
     policy = (
         f"default-src 'none'; script-src {_source(program)} 'wasm-unsafe-eval'; style-src {_source(styles)}; "
@@ -166,7 +180,7 @@ def _source(content: str) -> str:
 
 
 def _about(name: str, manifest: Mapping[str, Any]) -> str:
-    """Returns the part of the page about licences and limits."""
+    """Returns the part of the page about licences."""
     config, corpus, scores = manifest.get("export", {}), manifest.get("corpus"), manifest.get("scores", {})
     facts = {
         "Model": name,
@@ -175,13 +189,8 @@ def _about(name: str, manifest: Mapping[str, Any]) -> str:
         "BLEU of the test set": scores["test"]["bleu"] if "test" in scores else "not evaluated",
         "Program": f"nmt_keras {VERSION}, Apache License 2.0",
     }
-    limits = [
-        *config.get("limitations", ()),
-        "A translation of text that is unlike the training data is often wrong. Check names, numbers and negations.",
-    ]
     rows = "".join(f"<dt>{key}</dt><dd>{html.escape(str(value))}</dd>" for key, value in facts.items())
-    items = "".join(f"<li>{html.escape(each)}</li>" for each in limits)
     return (
         f'<details id="about"><summary>About this translator</summary><p>It runs in this page: no text leaves this '
-        f'device.</p><dl>{rows}</dl><h2>Limits</h2><ul>{items}</ul><p id="check"></p></details>\n'
+        f'device.</p><dl>{rows}</dl><p id="check"></p></details>\n'
     )

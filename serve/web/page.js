@@ -1,18 +1,18 @@
 /** The page: requests a translation when typing pauses, and shows it or the problem. */
 
 import { config } from "./config.js";
+import { create, createButton, decimal, setAttributes, textIn } from "./elements.js";
 import { EXAMPLES } from "./examples.js";
-import { createHeatmap } from "./heatmap.js";
-import { createHypotheses, number } from "./hypotheses.js";
 import { describe, PASSING, ServiceError } from "./problems.js";
 import { createSentences } from "./sentences.js";
 import { Service } from "./service.js";
-import { alignWords, direction } from "./words.js";
+import { createHeatmap, createHypotheses } from "./tables.js";
+import { alignWords } from "./words.js";
 
 const PAUSE = 350; // milliseconds without a key before a request
 const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
 const LONGEST_WAIT = 30000;
-const KEPT = "text"; // key of the text that is kept while another model is loaded, and of the text in the address
+const TEXT = "text"; // key of the text in the address
 
 const element = (id) => document.getElementById(id);
 const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
@@ -21,22 +21,22 @@ const name = new URLSearchParams(location.search).get("model")?.trim() || config
 const settings = settingsOf(name);
 const sourceLanguage = settings?.source_language ?? ""; // "" if unknown
 const targetLanguage = settings?.target_language ?? "";
-for (const id of ["sentence", "source", "example-sentence"]) write(element(id), sourceLanguage);
-for (const id of ["target", "whole", "spoken"]) write(element(id), targetLanguage);
-form.elements.search.value = settings?.search === "align" ? "align" : "beam";
-nameLanguages();
-listModels();
+const [source, target] = [sourceLanguage, targetLanguage].map(languageName);
 const service = new Service(name ?? "", config.timeout_seconds);
-const showSentences = createSentences(
-  { source: element("source"), target: element("target"), attended: element("attended") },
-  () => field.focus(),
-);
+const boxes = { source: element("source"), target: element("target") };
+const showSentences = createSentences(boxes, element("attended"), () => field.focus());
 
 let request = new AbortController();
 let timer = 0;
 let wait = FIRST_WAIT;
 let shownProblem = "";
 
+for (const id of ["sentence", "source", "example-sentence"]) setAttributes(element(id), textIn(sourceLanguage));
+for (const id of ["target", "whole", "spoken"]) setAttributes(element(id), textIn(targetLanguage));
+form.elements.search.value = settings?.search === "align" ? "align" : "beam";
+element("limitations").append(...(settings?.limitations ?? []).map((each) => create("li", {}, each)));
+nameLanguages();
+listModels();
 form.addEventListener("submit", (event) => event.preventDefault()); // Enter on a choice would reload the page
 if (name) {
   form.addEventListener("input", ({ target }) => {
@@ -61,18 +61,14 @@ if (name) {
   showProblem(new ServiceError("unnamed"));
 }
 
-/** Sets language and direction of an element. */
-function write(element, lang) {
-  Object.assign(element, { lang, dir: direction(lang) });
-}
-
 /** Names the languages in the title, the labels and the example. */
 function nameLanguages() {
-  const [from, to] = [languageName(sourceLanguage), languageName(targetLanguage)];
-  if (from && to) element("title").textContent = document.title = `Translate ${from} to ${to}`;
-  if (from) field.placeholder = `Type a sentence or a text in ${from}`;
-  if (to) element("target-label").textContent = to;
-  if (from) document.querySelector("label[for=sentence]").textContent = from;
+  if (source && target) element("title").textContent = document.title = `Translate ${source} to ${target}`;
+  if (source) field.placeholder = `Type a sentence or a text in ${source}`;
+  if (source) document.querySelector("label[for=sentence]").textContent = source;
+  if (target) element("target-label").textContent = target;
+  element("language").textContent =
+    `The text seems to be ${target || "in the target language"}. The model translates from ${source || "another one"}.`;
   const example = EXAMPLES[sourceLanguage.split("-")[0]];
   element("example").hidden = !example;
   element("example-sentence").textContent = example;
@@ -92,7 +88,7 @@ function languageName(code) {
   }
 }
 
-/** Offers the models if there is a choice. The typed text is kept for another model of the same language. */
+/** Offers the models if there is a choice. The address hands the text to another model of the same language. */
 function listModels() {
   const names = config.models.map((model) => model.name);
   element("choice-of-models").hidden = names.every((each) => each === name);
@@ -101,20 +97,26 @@ function listModels() {
   element("models").addEventListener("change", ({ target }) => {
     const chosen = target.value;
     target.value = settings ? name : ""; // the browser may show this page again after "Back"
-    if (settingsOf(chosen)?.source_language === sourceLanguage) tryStorage((kept) => kept.setItem(KEPT, field.value));
-    location.assign(`?${new URLSearchParams({ model: chosen })}`); // without the text in the fragment
+    const isKept = settingsOf(chosen)?.source_language === sourceLanguage;
+    location.assign(`?${new URLSearchParams({ model: chosen })}${isKept ? fragmentOf(field.value) : ""}`);
   });
-  field.value = new URLSearchParams(location.hash.slice(1)).get(KEPT) ?? field.value;
-  tryStorage((kept) => {
-    field.value = kept.getItem(KEPT) ?? field.value;
-    kept.removeItem(KEPT);
-  });
+  field.value = new URLSearchParams(location.hash.slice(1)).get(TEXT) ?? field.value;
 }
 
-/** Puts the text into the fragment of the address, which is not sent to a server. Other fragments are kept. */
+/** Returns the settings of a model in config.json. */
+function settingsOf(name) {
+  return config.models.find((model) => model.name === name);
+}
+
+/** Returns the fragment of an address with a text. Fragments are not sent to a server. */
+function fragmentOf(text) {
+  return text ? `#${new URLSearchParams({ [TEXT]: text })}` : "#";
+}
+
+/** Puts the text into the fragment of the address. Other fragments are kept. */
 function nameInAddress(text) {
-  const isOurs = new URLSearchParams(location.hash.slice(1)).has(KEPT);
-  if (isOurs || (text && !location.hash)) location.replace(text ? `#${new URLSearchParams({ [KEPT]: text })}` : "#");
+  const isOurs = new URLSearchParams(location.hash.slice(1)).has(TEXT);
+  if (isOurs || (text && !location.hash)) location.replace(fragmentOf(text));
 }
 
 /** Copies the translation. */
@@ -130,27 +132,16 @@ function markHeatmap() {
   classList.toggle("goes-on", scrollLeft + clientWidth < scrollWidth - 1);
 }
 
-/** Calls a function with the tab's storage. The page works without it. */
-function tryStorage(use) {
-  try {
-    use(sessionStorage);
-  } catch (error) {
-    console.warn("sessionStorage:", error.message); // blocked or full
-  }
-}
-
-/** Returns the settings of a model in config.json. */
-function settingsOf(name) {
-  return config.models.find((model) => model.name === name);
-}
-
 /** Translates the text after `milliseconds`, unless it is called again earlier. */
 function ask(milliseconds) {
   clearTimeout(timer);
   request.abort();
   request = new AbortController();
   const { signal } = request;
-  timer = setTimeout(() => answer(signal), milliseconds);
+  timer = setTimeout(() => {
+    field.dispatchEvent(new Event("ask")); // for other views of the text
+    answer(signal);
+  }, milliseconds);
   if (typed() === "") showNothing();
 }
 
@@ -159,20 +150,15 @@ async function answer(signal) {
   const text = typed();
   try {
     if (text === "") {
-      if (service.model === null) await service.find();
+      await service.find();
       showModel();
     } else {
       result.ariaBusy = "true";
       const began = performance.now();
-      const whole = await service.translateText(text, signal);
-      const sentence = text.replace(/\s+/gu, " ");
-      const signature = service.model.hasBeam ? form.elements.search.value : "align";
-      const found = whole ?? (await service.translate(signature, sentence, signal));
-      const milliseconds = performance.now() - began;
+      const found = await service.translate(text, form.elements.search.value, signal);
       if (signal.aborted) return;
       showModel();
-      if (whole) showText(whole, milliseconds);
-      else showAnswer(sentence, found, signature, milliseconds);
+      showAnswer(found, text, performance.now() - began);
     }
     wait = FIRST_WAIT;
     nameInAddress(text);
@@ -199,55 +185,45 @@ function typed() {
 function showModel() {
   const version = `version ${service.model.version}`;
   const isListed = settings && !element("choice-of-models").hidden;
-  element("model").replaceChildren(...(isListed ? [version] : [bdi(name), ` · ${version}`]));
-  element("searches").hidden = !service.model.hasBeam;
+  element("model").replaceChildren(...(isListed ? [version] : [create("bdi", {}, name), ` · ${version}`]));
+  element("searches").hidden = !service.model.signatures.includes("beam");
 }
 
-/** Shows the translation of several sentences, without attention. */
-function showText({ text, truncated, sentences }, milliseconds) {
-  showSentences({ source: [], target: [], weights: [] }, "", "");
-  element("whole").textContent = text;
-  element("spoken").textContent = text;
-  element("hypotheses").replaceChildren();
-  const advice = "A sentence, or the whole text, is too long. Enter shorter sentences, or fewer.";
-  const facts = `${Math.round(milliseconds)} ms · ${sentences} sentences · enter one sentence to see its attention`;
-  showResult(true, truncated && advice, facts);
-}
-
-function showAnswer(text, { sourceTokens, truncated, hypotheses }, signature, milliseconds) {
-  const show = (hypothesis) => {
-    const aligned = alignWords(sourceTokens, hypothesis.tokens, hypothesis.weights);
-    showSentences(aligned, text, hypothesis.text);
+/** Shows an answer: the translation of a text, or that of a sentence with its attention. */
+function showAnswer(found, typed, milliseconds) {
+  const { hypotheses, sourceTokens, text } = found;
+  const isText = found.sentences > 1;
+  const facts = [`${Math.round(milliseconds)} ms`];
+  const show = ({ text, tokens, weights }) => {
+    const aligned = alignWords(sourceTokens, tokens, weights);
+    showSentences(aligned, typed.replace(/\s+/gu, " "), text);
     element("heatmap").replaceChildren(createHeatmap(aligned, sourceLanguage, targetLanguage));
-    element("spoken").textContent = hypothesis.text;
+    element("spoken").textContent = text;
   };
-  const [best] = hypotheses;
-  show(best);
-  const isBeam = signature === "beam";
-  element("hypotheses").replaceChildren(...(isBeam ? [createHypotheses(hypotheses, targetLanguage, show)] : []));
-  const scores = isBeam ? "" : ` · score ${number(best.score)} · log-probability ${number(best.logProb)}`;
-  const advice = "The sentence is too long. The end is struck out. Enter a shorter sentence.";
-  showResult(false, truncated && advice, `${Math.round(milliseconds)} ms${scores}`);
-}
-
-/**
- * Shows the section of the result: as a text, or as a sentence with its attention.
- *
- * @param {boolean} isText
- * @param {string | false} advice what to do about a truncated text; false for a complete one
- * @param {string} facts
- */
-function showResult(isText, advice, facts) {
+  element("hypotheses").replaceChildren();
+  if (isText) {
+    element("whole").textContent = element("spoken").textContent = text;
+    facts.push(`${found.sentences} sentences`, "enter one sentence to see its attention");
+  } else {
+    const [best] = hypotheses;
+    show(best);
+    const isBeam = !element("searches").hidden && form.elements.search.value === "beam";
+    if (isBeam) element("hypotheses").append(createHypotheses(hypotheses, targetLanguage, show));
+    else facts.push(`score ${decimal(best.score)}`, `log-probability ${decimal(best.logProb)}`);
+  }
   element("controls").disabled = isText; // they are for the attention of a sentence
   element("whole").hidden = !isText;
   for (const id of ["target", "source-label", "source", "attended"]) element(id).hidden = isText;
   element("heatmap").hidden = isText || !element("with-heatmap").checked;
-  element("truncated").hidden = !advice;
-  element("advice").textContent = advice || "";
-  element("facts").textContent = facts;
+  element("truncated").hidden = !found.truncated;
+  element("advice").textContent = isText
+    ? "A sentence, or the whole text, is too long. Enter shorter sentences, or fewer."
+    : "The sentence is too long. The end is struck out. Enter a shorter sentence.";
+  element("language").hidden = !found.isInTargetLanguage;
+  element("facts").textContent = facts.join(" · ");
   result.hidden = false;
-  markHeatmap();
   result.ariaBusy = "false";
+  markHeatmap();
 }
 
 function showNothing() {
@@ -259,25 +235,17 @@ function showNothing() {
 
 /** Shows a problem once. `null` hides it. */
 function showProblem(error) {
-  const { title, advice } = error ? describe(error, name, config) : { title: "", advice: "" };
+  const [title, advice] = error ? describe(error, name, config.models.length > 0) : ["", ""];
   if (shownProblem === title + advice) return; // otherwise screen readers would repeat the alert
   shownProblem = title + advice;
   problem.replaceChildren();
   if (error === null) return;
-  const heading = Object.assign(document.createElement("strong"), { textContent: title });
-  const paragraph = Object.assign(document.createElement("p"), { textContent: advice });
-  problem.append(heading, paragraph);
-  if (error.kind !== "unnamed" && !PASSING.has(error.kind)) {
-    const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
-    again.addEventListener("click", () => {
-      field.focus(); // the button disappears with the problem
-      showProblem(null);
-      ask(0);
-    });
-    problem.append(again);
-  }
-}
-
-function bdi(text) {
-  return Object.assign(document.createElement("bdi"), { textContent: text });
+  problem.append(create("strong", {}, title), create("p", {}, advice));
+  if (error.kind === "unnamed" || PASSING.has(error.kind)) return;
+  const again = () => {
+    field.focus(); // the button disappears with the problem
+    showProblem(null);
+    ask(0);
+  };
+  problem.append(createButton({}, again, "Try again"));
 }

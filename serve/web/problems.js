@@ -1,11 +1,9 @@
 /** Messages of the page when there is no translation: the problem, and what to do. */
 
 /**
- * The error of a request.
- *
- * Its `kind` is "offline", "unreachable", "busy" or "loading" (temporary), "timeout", "missing" (no such model),
- * "unfit" (a model without alignments), "refused" (an invalid request), "failed", "unreadable" (not an answer of
- * TensorFlow Serving) or "stopped" (a translator in the page that cannot run). Its `message` is the server's message, or "".
+ * The error of a request. Its `kind` is a key of the texts below: "refused" is an invalid request, "unfit" a model
+ * without alignments, "unreadable" an answer that is not TensorFlow Serving's, and "stopped" a translator in the page
+ * that cannot run. Its `message` is the server's message, or "".
  */
 export class ServiceError extends Error {
   constructor(kind, message = "") {
@@ -17,34 +15,24 @@ export class ServiceError extends Error {
 /** Temporary problems, after which the page tries again automatically. */
 export const PASSING = new Set(["offline", "unreachable", "busy", "loading"]);
 
-/**
- * @param {ServiceError} error
- * @param {string} model name of the model
- * @param {{models: object[]}} config
- * @returns {{title: string, advice: string}}
- */
-export function describe(error, model, { models }) {
-  const reason = error.message ? ` Reason: ${error.message}` : "";
-  const texts = {
+/** Returns the title and the advice of a ServiceError. `hasOthers` is true if the page lists other models. */
+export function describe({ kind, message }, model, hasOthers) {
+  const reason = message ? ` Reason: ${message}` : "";
+  const choice = "Choose another model at the top of the page.";
+  const address = "Name a model in the address: ?model=NAME.";
+  const reload = "Reload the page. If that does not help, tell the server’s operator.";
+  return {
     offline: ["You are offline", "The translation appears as soon as you are connected again."],
     unreachable: ["The server does not answer", "It may be restarting. The page tries again automatically."],
     busy: ["The server is busy", "The page tries again in a moment."],
     loading: ["The model is still being loaded", "The page tries again in a moment."],
     timeout: ["There was no answer in time", "Try a shorter sentence."],
-    missing: [
-      `There is no model “${model}” on this server`,
-      models.length ? "Choose another model at the top of the page." : "Name a model in the address: ?model=NAME.",
-    ],
-    unnamed: ["No model is selected", "Name a model in the address: ?model=NAME."],
+    missing: [`There is no model “${model}” on this server`, hasOthers ? choice : address],
+    unnamed: ["No model is selected", address],
     unfit: [`The model “${model}” has no alignments`, "Export a model with the signature “align”."],
     refused: ["The server refused the sentence", `Change the sentence.${reason}`],
     failed: ["The server failed", `Tell the server’s operator.${reason}`],
     stopped: ["This browser cannot run the translator", `Open the file in a newer browser.${reason}`],
-    unreadable: [
-      "The server’s answer cannot be read",
-      "It does not come from TensorFlow Serving. Reload the page. If that does not help, tell the server’s operator.",
-    ],
-  };
-  const [title, advice] = texts[error.kind];
-  return { title, advice };
+    unreadable: ["The server’s answer cannot be read", `It does not come from TensorFlow Serving. ${reload}`],
+  }[kind];
 }

@@ -8,146 +8,106 @@
 import { ServiceError } from "./problems.js";
 
 /**
- * @typedef {object} Model
- * @property {string} version the newest available version
- * @property {boolean} hasBeam `true` if it has beam search
- * @property {boolean} hasText `true` if it translates texts of several sentences
+ * `score` ranks hypotheses, and `logProb` is in nats. `truncated` is true if a sentence or a text exceeded a limit.
  *
- * @typedef {object} Hypothesis
- * @property {string} text
- * @property {number} score score that ranks hypotheses, higher is better
- * @property {number} logProb log-probability in nats
- * @property {string[]} tokens
- * @property {number[][]} weights [tokens][source tokens]
- *
- * @typedef {object} Answer
- * @property {string[]} sourceTokens
- * @property {boolean} truncated `true` if the sentence exceeded the model's length limit
- * @property {Hypothesis[]} hypotheses at least one, best first
- *
- * @typedef {object} TextAnswer
- * @property {string} text translation, with the line breaks of the source
- * @property {boolean} truncated `true` if a sentence or the text exceeded a limit
- * @property {number} sentences number of translated sentences
+ * @typedef {{text: string, score: number, logProb: number, tokens: string[], weights: number[][]}} Hypothesis
+ * @typedef {{sourceTokens: string[], truncated: boolean, hypotheses: Hypothesis[]}} Answer of a sentence, best first
+ * @typedef {{text: string, truncated: boolean, sentences: number}} TextAnswer of at least two sentences
  */
 
+const FIELDS = ["truncated", "source_tokens", "source_lengths", "alignment"];
+/** Outputs of the signatures. */
 const OUTPUTS = {
-  align: [
-    ...["translation", "score", "log_prob", "truncated", "source_tokens", "source_lengths"],
-    ...["target_tokens", "target_lengths", "alignment"],
-  ],
-  beam: [
-    ...["translations", "scores", "log_probs", "truncated", "source_tokens", "source_lengths"],
-    ...["tokens", "lengths", "alignment"],
-  ],
+  align: [...FIELDS, "translation", "score", "log_prob", "target_tokens", "target_lengths"],
+  beam: [...FIELDS, "translations", "scores", "log_probs", "tokens", "lengths"],
   text: ["translation", "truncated", "sentences"],
 };
+const KIND_OF_STATUS = {
+  ...{ 400: "refused", 404: "missing", 408: "timeout", 413: "refused", 429: "busy" },
+  ...{ 502: "unreachable", 503: "busy", 504: "timeout" },
+};
+
+export class Service {
+  #path;
+  #timeout;
+  /** @type {{version: string, signatures: string[]} | null} the newest version, and those of its signatures above */
+  model = null;
+
+  /** Takes the name of a model, and the time limit of each answer. */
+  constructor(name, seconds) {
+    this.#path = `v1/models/${encodeURIComponent(name)}`;
+    this.#timeout = seconds * 1000;
+  }
+
+  /** Finds the model's newest version and its signatures, unless they are known. */
+  async find() {
+    if (this.model !== null) return;
+    const version = read(newestVersion, await this.#ask(this.#path));
+    const signatures = read(signaturesIn, await this.#ask(`${this.#path}/versions/${version}/metadata`));
+    if (!signatures.includes("align")) throw new ServiceError("unfit");
+    this.model = { version, signatures };
+  }
+
+  /**
+   * Translates a text: one sentence greedily ("align") or by beam search ("beam"), several by the default search.
+   *
+   * @returns {Promise<Answer | TextAnswer>}
+   */
+  async translate(text, search, signal) {
+    await this.find();
+    try {
+      return await this.#translate(text, search, signal);
+    } catch (error) {
+      if (error.kind !== "missing") throw error;
+      this.model = null;
+      await this.find();
+      return this.#translate(text, search, signal);
+    }
+  }
+
+  async #translate(text, search, signal) {
+    const { signatures } = this.model;
+    if (signatures.includes("text") && mayHaveSentences(text)) {
+      const found = await this.#predict("text", text, signal);
+      if (found.sentences > 1) return found;
+    }
+    return this.#predict(signatures.includes(search) ? search : "align", text.replace(/\s+/gu, " "), signal);
+  }
+
+  async #predict(signature, text, signal) {
+    const body = JSON.stringify({ signature_name: signature, inputs: { text: [text] } });
+    const path = `${this.#path}/versions/${this.model.version}:predict`;
+    return read(signature === "text" ? textIn : answerIn, await this.#ask(path, { method: "POST", body, signal }));
+  }
+
+  /** Returns the JSON at a path. Throws after the time limit, or when the signal of the request aborts. */
+  async #ask(path, request) {
+    let timer;
+    const late = new Promise((_, reject) => (timer = setTimeout(reject, this.#timeout, new ServiceError("timeout"))));
+    try {
+      return await Promise.race([fetchJson(path, request), late]);
+    } catch (error) {
+      if (error instanceof TypeError) throw new ServiceError(navigator.onLine ? "unreachable" : "offline");
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Returns the JSON at a path. Throws the error of a status that is not OK. */
+async function fetchJson(path, request) {
+  const response = await fetch(path, request);
+  const content = readJson(await response.text());
+  if (response.ok) return content;
+  throw new ServiceError(KIND_OF_STATUS[response.status] ?? "failed", content?.error ?? "");
+}
 
 /** Returns false if a text has no letter or digit after a line break or punctuation mark: it is one sentence. */
 function mayHaveSentences(text) {
   const mark = text.search(/[\n\p{Po}]/u);
   return mark >= 0 && /[\p{L}\p{N}]/u.test(text.slice(mark));
 }
-
-export class Service {
-  #path;
-  #timeout;
-
-  /**
-   * @param {string} name name of the model
-   * @param {number} seconds time limit of each answer
-   */
-  constructor(name, seconds) {
-    this.#path = `v1/models/${encodeURIComponent(name)}`;
-    this.#timeout = seconds * 1000;
-    /** @type {Model | null} */
-    this.model = null;
-  }
-
-  /** Finds the model's newest version and its signatures. */
-  async find() {
-    this.model = null;
-    const version = read(newestVersion, await this.#ask(this.#path));
-    const signatures = read(signaturesIn, await this.#ask(`${this.#path}/versions/${version}/metadata`));
-    if (!signatures.includes("align")) throw new ServiceError("unfit");
-    this.model = { version, hasBeam: signatures.includes("beam"), hasText: signatures.includes("text") };
-  }
-
-  /**
-   * Translates a text of several sentences with the default search of the model.
-   *
-   * @param {string} text
-   * @param {AbortSignal} signal
-   * @returns {Promise<TextAnswer | null>} null for one sentence, or if the model reads every text as one sentence
-   */
-  async translateText(text, signal) {
-    if (this.model === null) await this.find();
-    if (!this.model.hasText || !mayHaveSentences(text)) return null;
-    const found = await this.translate("text", text, signal);
-    return found.sentences > 1 ? found : null;
-  }
-
-  /**
-   * Translates one sentence, greedily ("align") or by beam search ("beam").
-   *
-   * @param {"align" | "beam" | "text"} signature
-   * @param {string} text
-   * @param {AbortSignal} signal
-   * @returns {Promise<Answer>}
-   */
-  async translate(signature, text, signal) {
-    if (this.model === null) await this.find();
-    try {
-      return await this.#predict(signature, text, signal);
-    } catch (error) {
-      if (error.kind !== "missing") throw error;
-      await this.find();
-      return this.#predict(signature, text, signal);
-    }
-  }
-
-  async #predict(signature, text, signal) {
-    const body = JSON.stringify({ signature_name: signature, inputs: { text: [text] } });
-    const path = `${this.#path}/versions/${this.model.version}:predict`;
-    return read(READERS[signature], await this.#ask(path, { method: "POST", body, signal }));
-  }
-
-  /** Returns the JSON at a path. Throws after the time limit, or when `signal` aborts. */
-  async #ask(path, { signal, ...request } = {}) {
-    const controller = new AbortController(); // browsers that run the rest of the page may lack AbortSignal.any
-    const abort = () => controller.abort();
-    const timer = setTimeout(abort, this.#timeout);
-    signal?.addEventListener("abort", abort);
-    if (signal?.aborted) abort();
-    let response, content;
-    try {
-      response = await fetch(path, { ...request, signal: controller.signal });
-      content = readJson(await response.text());
-    } catch (error) {
-      if (signal?.aborted) throw error;
-      if (controller.signal.aborted) throw new ServiceError("timeout");
-      if (error instanceof TypeError) throw new ServiceError(navigator.onLine ? "unreachable" : "offline");
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-    }
-    if (!response.ok) throw new ServiceError(KIND_OF_STATUS[response.status] ?? "failed", content?.error ?? "");
-    if (content === null) throw new ServiceError("unreadable");
-    return content;
-  }
-}
-
-const KIND_OF_STATUS = {
-  400: "refused",
-  404: "missing",
-  408: "timeout",
-  413: "refused",
-  429: "busy",
-  502: "unreachable",
-  503: "busy",
-  504: "timeout",
-};
 
 /** Applies `reader` to an answer. Throws "unreadable" if it is not an answer of TensorFlow Serving. */
 function read(reader, content) {
@@ -161,31 +121,23 @@ function read(reader, content) {
 /** Returns the newest available version in a model's status. */
 function newestVersion({ model_version_status: statuses }) {
   const available = statuses.filter(({ state }) => state === "AVAILABLE").map(({ version }) => BigInt(version));
-  if (available.length === 0) throw unavailable(statuses);
-  return available.reduce((newest, other) => (other > newest ? other : newest)).toString();
-}
-
-/** Returns the error that explains why no version of a model is available. */
-function unavailable(statuses) {
+  if (available.length) return available.reduce((newest, other) => (other > newest ? other : newest)).toString();
   const failed = statuses.find(({ state, status }) => state === "END" && status.error_code !== "OK");
-  return failed ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
+  throw failed ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
 }
 
 /** Returns the signatures in a model's metadata that have all required outputs. */
 function signaturesIn({ metadata }) {
   const definitions = metadata.signature_def.signature_def;
-  return Object.keys(OUTPUTS).filter((signature) =>
-    OUTPUTS[signature].every((name) => name in (definitions[signature]?.outputs ?? {})),
-  );
+  const hasAll = (signature) => OUTPUTS[signature].every((name) => name in (definitions[signature]?.outputs ?? {}));
+  return Object.keys(OUTPUTS).filter(hasAll);
 }
 
 /** Parses TensorFlow Serving's JSON. NaN and Infinity become null. Returns null for other text. */
 function readJson(text) {
-  const strict = text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/gsu, (found) =>
-    found.startsWith('"') ? found : "null",
-  );
+  const tokens = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/gsu;
   try {
-    return JSON.parse(strict);
+    return JSON.parse(text.replace(tokens, (found) => (found.startsWith('"') ? found : "null")));
   } catch {
     return null;
   }
@@ -196,38 +148,19 @@ function textIn({ outputs }) {
   return { text: outputs.translation[0], truncated: outputs.truncated[0], sentences: outputs.sentences[0] };
 }
 
-/** Returns the answer in the outputs of `align` for one sentence. */
-function translationIn({ outputs }) {
+/** Returns the answer in the outputs of `align` or `beam` for one sentence. Drops padding and repeated texts. */
+function answerIn({ outputs }) {
+  const of = (beam, align) => (beam in outputs ? outputs[beam][0] : [outputs[align][0]]);
   const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
-  const hypothesis = {
-    text: outputs.translation[0],
-    score: outputs.score[0],
-    logProb: outputs.log_prob[0],
-    ...withoutPadding(outputs.target_tokens[0], outputs.alignment[0], outputs.target_lengths[0], sourceTokens.length),
-  };
-  return { sourceTokens, truncated: outputs.truncated[0], hypotheses: [hypothesis] };
-}
-
-/** Returns the answer in the outputs of `beam` for one sentence. Drops padding of length 0 and repeated texts. */
-function nBestIn({ outputs }) {
-  const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
-  const hypotheses = outputs.translations[0].map((text, k) => ({
-    text,
-    score: outputs.scores[0][k],
-    logProb: outputs.log_probs[0][k],
-    ...withoutPadding(outputs.tokens[0][k], outputs.alignment[0][k], outputs.lengths[0][k], sourceTokens.length),
+  const texts = of("translations", "translation");
+  const [scores, logProbs] = [of("scores", "score"), of("log_probs", "log_prob")];
+  const [tokens, lengths] = [of("tokens", "target_tokens"), of("lengths", "target_lengths")];
+  const alignments = "translations" in outputs ? outputs.alignment[0] : outputs.alignment;
+  const hypotheses = texts.map((text, k) => ({
+    ...{ text, score: scores[k], logProb: logProbs[k], tokens: tokens[k].slice(0, lengths[k]) },
+    weights: alignments[k].slice(0, lengths[k]).map((row) => row.slice(0, sourceTokens.length)),
   }));
-  const texts = hypotheses.map(({ text }) => text);
   const found = hypotheses.filter(({ text, tokens }, k) => tokens.length > 0 && texts.indexOf(text) === k);
   if (found.length === 0) throw new ServiceError("unreadable");
   return { sourceTokens, truncated: outputs.truncated[0], hypotheses: found };
-}
-
-const READERS = { align: translationIn, beam: nBestIn, text: textIn };
-
-function withoutPadding(tokens, weights, targetLength, sourceLength) {
-  return {
-    tokens: tokens.slice(0, targetLength),
-    weights: weights.slice(0, targetLength).map((row) => row.slice(0, sourceLength)),
-  };
 }

@@ -112,8 +112,30 @@ def test_the_page_shows_licence_limits_and_languages(written, opened):
     page = opened(written("sample"))
     expect(page).to_have_title("Translate Spanish to English")
     page.get_by_text("About this translator").click()
-    for text in ("Tatoeba <CC BY>", "Dates are garbled.", "59.0", "Apache License"):
+    for text in ("Tatoeba <CC BY>", "59.0", "Apache License"):
         expect(page.locator("#about")).to_contain_text(text)
+    page.get_by_text("Limits").click()
+    expect(page.get_by_text("Dates are garbled.")).to_be_visible()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("The big house is red.", True),
+        ("THE BIG HOUSE IS RED.", True),
+        ("Mi casa es roja.", False),
+        ("no", False),
+        ("Mi casa es The Big House.", False),
+        ("New York Times", False),
+    ],
+)
+def test_a_text_in_the_language_of_the_translations_is_told(written, opened, text, is_told):
+    page = opened(written("sample"))
+    page.locator("#sentence").fill(text)
+    expect(page.locator("#result")).to_be_visible()
+    notice = page.get_by_text("The text seems to be English. The model translates from Spanish.")
+    expect(notice).to_be_visible(visible=is_told)
 
 
 @pytest.mark.browser

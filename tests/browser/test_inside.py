@@ -65,7 +65,7 @@ def traced(chromium) -> Iterator[Callable[..., dict[str, Any]]]:
     page = chromium.new_page()
     folder = ROOT / "nmt_keras/browser/engine"
     page.route(ENGINE + "**", lambda route: route.fulfill(path=folder / route.request.url.removeprefix(ENGINE)))
-    page.goto(ENGINE + "layers/output.js")  # any page of the same origin
+    page.goto(ENGINE + "search.js")  # any page of the same origin
 
     def trace(model: Seq2Seq, config: ModelConfig, source: list[int], **options: list[int]) -> dict[str, Any]:
         weights = by_outputs({name: variable.numpy() for name, variable in named_variables(model)})

@@ -21,12 +21,13 @@ from tiny import TINY_MODEL, randomise
 from nmt_keras.browser import Parts
 from nmt_keras.browser.rules import javascript, text_rules
 from nmt_keras.browser.weights import as_read, by_outputs, in_float16, to_safetensors
+from nmt_keras.browser.writing import tokenizer_facts
 from nmt_keras.config import SearchConfig, TokenizerConfig
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.export.signatures import signatures
 from nmt_keras.io.sentences import MAX_SENTENCES
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.text import Codec, SubwordTokenizer, fit_tokenizer
+from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.text.placeholders import PLACEHOLDERS, SIGNS
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded
@@ -114,10 +115,9 @@ def codec(kind: str) -> Codec:
 
 
 def by_graph(codec: Codec, texts: list[str], ids: list[list[int]]) -> list[dict[str, Any]]:
-    """Returns the tokens of each text as a source and as its own translation, and the written ``ids``."""
+    """Returns the tokens of each text, and the written ``ids``."""
     batch = tf.constant([*map(scalars, texts)])
     source = codec.encode_source(batch)
-    target = codec.encode_target(batch, source)
     shape = (len(texts), 1, len(ids[0]))
     written = codec.decode(tf.reshape(tf.constant(ids, tf.int32), shape), tf.fill(shape[:2], shape[2]), source)
 
@@ -130,20 +130,18 @@ def by_graph(codec: Codec, texts: list[str], ids: list[list[int]]) -> list[dict[
         found = zip(words, texts, certain, strict=True)
         return [{"word": word, "written": text, "certain": sure} for word, text, sure in found if word]
 
-    source, target, written = tf.nest.map_structure(plain, (source, target, written))
+    source, written = tf.nest.map_structure(plain, (source, written))
     copies = source.copies and [copies_of(*row) for row in zip(*source.copies, strict=True)]
     return [
         {
             "source": {**tokens, "copies": found, "capitals": capitals, "hasWords": has_words},
-            "target": translation,
             "decoded": {"text": text, "surfaces": surfaces},
         }
-        for tokens, found, capitals, has_words, translation, [text], [surfaces] in zip(
+        for tokens, found, capitals, has_words, [text], [surfaces] in zip(
             tokens_of(source.tokens),
             copies or [None] * len(texts),
             source.capitals,
             source.has_words,
-            tokens_of(target),
             *written,
             strict=True,
         )
@@ -161,24 +159,19 @@ def plain(tensor: tf.Tensor | None) -> list[Any] | None:
 BY_ENGINE = """async ([{ rules, source, target }, texts, ids]) => {
   const { Rules } = await import("/text/rules.js");
   const { Codec } = await import("/text/codec.js");
-  const bytes = ({ model }) => Uint8Array.from(atob(model), (byte) => byte.charCodeAt(0));
-  const codec = new Codec(new Rules(rules), source, target, { source: bytes(source), target: bytes(target) });
+  const codec = new Codec(new Rules(rules), source, target);
   return texts.map((text, row) => {
     const encoded = codec.encodeSource(text);
-    return { source: encoded, target: codec.encodeTarget(text, encoded), decoded: codec.decode(ids[row], encoded) };
+    return { source: encoded, decoded: codec.decode(ids[row], encoded) };
   });
 }"""
 
 
 def facts_of(codec: Codec) -> dict[str, Any]:
-    """Returns what the engine gets of a codec, with the models in base64."""
-    facts: dict[str, Any] = {"rules": json.loads(json.dumps(text_rules(codec.source_tokenizer.known_words)))}
-    for side, tokenizer in (("source", codec.source_tokenizer), ("target", codec.target_tokenizer)):
-        assert isinstance(tokenizer, SubwordTokenizer)
-        known = tokenizer.known_words
-        facts[side] = {"max_tokens": tokenizer.config.max_tokens, "known_words": known and known._asdict()}
-        facts[side]["model"] = base64.b64encode(tokenizer.model).decode()
-    return facts
+    """Returns what the engine gets of a codec."""
+    facts = {"rules": text_rules(codec.source_tokenizer.known_words)}
+    sides = {"source": codec.source_tokenizer, "target": codec.target_tokenizer}
+    return json.loads(json.dumps(facts | {side: tokenizer_facts(each) for side, each in sides.items()}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -236,9 +229,7 @@ def test_texts_are_split_and_joined_as_by_the_graph(engine):
 
 BY_TRANSLATOR = """async ([facts, weights, sentences, texts]) => {
   const { Translator } = await import("/translator.js");
-  const bytes = (content) => Uint8Array.from(atob(content), (byte) => byte.charCodeAt(0));
-  const [source, target] = [bytes(facts.source.model), bytes(facts.target.model)];
-  const translator = new Translator(facts, { weights: bytes(weights).buffer, source, target });
+  const translator = new Translator(facts, Uint8Array.from(atob(weights), (byte) => byte.charCodeAt(0)).buffer);
   return {
     align: sentences.map((sentence) => translator.translate("align", sentence)),
     beam: sentences.map((sentence) => translator.translate("beam", sentence)),

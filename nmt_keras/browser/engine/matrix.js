@@ -1,77 +1,89 @@
 /**
- * Products of vectors with weight matrices, and sums of vectors.
+ * Weight matrices in the memory of the WebAssembly program, and sums of vectors.
  *
  * "Rows" are Q vectors of one width, one after another in a Float32Array: one for each hypothesis or source position.
  */
 
-import { numbers, product, reserve } from "./simd.js";
+import { memory, times } from "./simd.js";
+
+const PAGE = 1 << 16;
+let floats = new Float32Array(memory.buffer);
+let used = 4; // no address is 0
+let scratch = { places: [0, 0, 0], sizes: [0, 0, 0] }; // of the vectors, their products, and four rows of float32
+
+/** Reserves space for `size` numbers, a multiple of four, and returns its address in numbers. */
+function reserve(size) {
+  const begin = used;
+  used += size;
+  const missing = Math.ceil((4 * used) / PAGE) - memory.buffer.byteLength / PAGE;
+  if (missing > 0) {
+    memory.grow(missing);
+    floats = new Float32Array(memory.buffer);
+  }
+  return begin;
+}
 
 const multiple = (n, of) => Math.ceil(n / of) * of;
 
 /** A weight matrix, stored with one row for each output. */
 export class Matrix {
-  /**
-   * @param {Float32Array | Int8Array} values [outputs, inputs], copied
-   * @param {number} outputs
-   * @param {number} inputs
-   * @param {Float32Array | null} scales [outputs] of int8 values
-   */
-  constructor(values, outputs, inputs, scales = null) {
-    this.outputs = outputs;
-    this.inputs = inputs;
+  /** Copies float32 or int8 values of a shape. Int8 values have scales [outputs]. */
+  constructor(values, [outputs, inputs], scales) {
+    Object.assign(this, { outputs, inputs, kind: values.constructor });
     this.columns = multiple(inputs, 8);
     this.paddedRows = multiple(outputs, 4);
-    this.kind = scales === null ? Float32Array : Int8Array;
-    const size = this.columns * this.paddedRows * this.kind.BYTES_PER_ELEMENT;
-    this.address = 4 * reserve(size / 4);
-    this.scales = scales === null ? 0 : 4 * reserve(this.paddedRows);
-    if (scales !== null) numbers().set(scales, this.scales / 4);
-    const stored = new this.kind(numbers().buffer, this.address);
-    for (let row = 0; row < outputs; row++) stored.set(values.subarray(row * inputs, (row + 1) * inputs), row * this.columns);
+    this.address = 4 * reserve((this.columns * this.paddedRows * this.kind.BYTES_PER_ELEMENT) / 4);
+    this.scales = scales ? 4 * reserve(this.paddedRows) : 0;
+    if (scales) floats.set(scales, this.scales / 4);
+    const stored = new this.kind(memory.buffer, this.address);
+    for (let row = 0; row < outputs; row++) stored.set(rowsOf(values, inputs, row), row * this.columns);
   }
 
-  /** Returns row `index`: of an embedding, the vector of a token. */
-  row(index) {
-    const begin = this.address + index * this.columns * this.kind.BYTES_PER_ELEMENT;
-    const values = new this.kind(numbers().buffer, begin, this.inputs);
-    return this.scales ? Float32Array.from(values, (value) => value * numbers()[this.scales / 4 + index]) : values;
-  }
-
-  /** Returns the rows of several tokens. */
-  rows(indices) {
-    const result = new Float32Array(indices.length * this.inputs);
-    indices.forEach((index, q) => result.set(this.row(index), q * this.inputs));
+  /** Returns the rows of tokens: of an embedding, their vectors. */
+  rows(ids) {
+    const result = new Float32Array(ids.length * this.inputs);
+    for (const [q, id] of ids.entries()) {
+      const begin = this.address + id * this.columns * this.kind.BYTES_PER_ELEMENT;
+      const scale = this.scales ? floats[this.scales / 4 + id] : 1;
+      const values = new this.kind(memory.buffer, begin, this.inputs);
+      for (let i = 0; i < this.inputs; i++) result[q * this.inputs + i] = values[i] * scale;
+    }
     return result;
   }
 
-  /**
-   * Returns W x + b for each of Q rows x.
-   *
-   * @param {Float32Array} x [Q, inputs]
-   * @param {Float32Array | null} bias [outputs]
-   * @returns {Float32Array} [Q, outputs]
-   */
+  /** Returns W x + b, [Q, outputs], for rows x [Q, inputs] and a bias [outputs]. */
   times(x, bias = null) {
-    const y = product({ ...this, rows: this.paddedRows }, x);
-    return bias === null ? y : addToRows(y, bias);
+    const { inputs, outputs, columns, paddedRows } = this;
+    const count = x.length / inputs;
+    const needed = [count * columns, count * paddedRows, 4 * columns];
+    if (needed.some((size, n) => size > scratch.sizes[n])) {
+      const sizes = needed.map((size, n) => Math.max(size, scratch.sizes[n]));
+      scratch = { places: sizes.map(reserve), sizes };
+    }
+    const [inX, inY, room] = scratch.places;
+    if (columns === inputs) floats.set(x, inX);
+    else {
+      for (let q = 0; q < count; q++) {
+        floats.set(rowsOf(x, inputs, q), inX + q * columns);
+        floats.fill(0, inX + q * columns + inputs, inX + (q + 1) * columns);
+      }
+    }
+    times(this.address, 4 * inX, 4 * inY, paddedRows, 4 * columns, count, this.scales, 4 * room);
+    const y = new Float32Array(count * outputs);
+    for (let q = 0; q < count; q++) {
+      y.set(floats.subarray(inY + q * paddedRows, inY + q * paddedRows + outputs), q * outputs);
+    }
+    return bias === null ? y : addTo(y, bias);
   }
 }
 
-/** Adds one vector to each row of y, and returns y. */
-export function addToRows(y, vector) {
-  for (let i = 0; i < y.length; ) for (let j = 0; j < vector.length; j++, i++) y[i] += vector[j];
-  return y;
+/** Returns rows `begin` to `end - 1` of x, which has rows of `width` numbers, without a copy. */
+export function rowsOf(x, width, begin, end = begin + 1) {
+  return x.subarray(begin * width, end * width);
 }
 
-/** Adds x to y, of the same size, and returns y. */
+/** Adds x to y, or to each row of y if x is a vector, and returns y. */
 export function addTo(y, x) {
-  for (let i = 0; i < y.length; i++) y[i] += x[i];
+  for (let i = 0; i < y.length; ) for (let j = 0; j < x.length; j++, i++) y[i] += x[j];
   return y;
-}
-
-/** Returns the chosen rows of x, which has rows of `width` numbers. */
-export function selectRows(x, width, chosen) {
-  const result = new Float32Array(chosen.length * width);
-  chosen.forEach((row, q) => result.set(x.subarray(row * width, (row + 1) * width), q * width));
-  return result;
 }

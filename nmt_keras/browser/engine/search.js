@@ -1,27 +1,6 @@
-/**
- * Beam search for one sentence. Greedy search is a beam of one hypothesis.
- *
- * The decoder is anything with `initialState(memory)`, `step(ids, state, memory)` and `select(state, chosen)`.
- */
+/** Beam search for one sentence. Greedy search is a beam of one hypothesis. */
 
 export const [PAD, UNK, START, END] = [0, 1, 2, 3];
-
-/**
- * @typedef {object} Hypothesis
- * @property {number[]} ids tokens, ending in END unless the maximum length was reached
- * @property {number} logProb nats: the sum over the tokens
- * @property {number} score log-probability after length normalisation and coverage penalty
- * @property {Float32Array[]} alignment [T][S] alpha_ij
- *
- * @typedef {object} SearchConfig the fields of a recipe's `search`
- * @property {number} beam_size Q
- * @property {"plain" | "gnmt"} length_normalisation
- * @property {number} length_alpha
- * @property {number} coverage_beta
- * @property {number} min_tokens
- * @property {number} max_tokens
- * @property {boolean} unk_allowed
- */
 
 /** Returns lp(Y) for a length |Y|: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). */
 function lengthPenalty(config, length) {
@@ -31,11 +10,9 @@ function lengthPenalty(config, length) {
 /** Returns s(Y, X) = log P(Y | X) / lp(Y) + beta SUM_j log(min(SUM_i alpha_ij, 1)). */
 function scoreOf({ ids, logProb, alignment }, config) {
   let score = logProb / lengthPenalty(config, ids.length);
-  if (config.coverage_beta) {
-    for (let j = 0; j < alignment[0].length; j++) {
-      const covered = alignment.reduce((sum, row) => sum + row[j], 0);
-      score += config.coverage_beta * Math.log(Math.min(Math.max(covered, 1e-37), 1));
-    }
+  for (let j = 0; config.coverage_beta && j < alignment[0].length; j++) {
+    const covered = alignment.reduce((sum, row) => sum + row[j], 0);
+    score += config.coverage_beta * Math.log(Math.min(Math.max(covered, 1e-37), 1));
   }
   return Math.fround(score);
 }
@@ -52,54 +29,40 @@ export function maxLength(length, config) {
  * the search extends one hypothesis fewer. The search ends at the maximum length, or when no unfinished hypothesis can
  * be among the `nBest`. Hypotheses without END rank behind those with END.
  *
- * @param {Decoder} decoder
- * @param {Memory} memory
- * @param {SearchConfig} config
- * @param {{nBest?: number, prefix?: number[]}} [options] number of hypotheses to return; first tokens of each
- * @returns {Hypothesis[]} best first
+ * @param {object} config a recipe's `search`
+ * @param {number} nBest number of hypotheses to return
+ * @returns {{ids: number[], logProb: number, score: number, alignment: Float32Array[]}[]} best first: tokens, which end
+ *     in END unless the maximum length was reached, the sum of their log-probabilities in nats, and alpha_ij [T][S]
  */
-export function beamSearch(decoder, memory, config, { nBest = 1, prefix = [] } = {}) {
-  const longest = Math.max(maxLength(memory.length, config), prefix.length && prefix.length + 1);
-  let places = [{ ids: [], logProb: 0, alignment: [], finished: false }];
-  let state = decoder.initialState(memory);
-  for (let position = 0; ; ) {
-    const unfinished = places.filter(({ finished }) => !finished);
-    const prediction = decoder.step(unfinished.map(({ ids }) => ids.at(-1) ?? START), state, memory);
-    const rows = new Map(unfinished.map((hypothesis, row) => [hypothesis, row]));
-    const chosen = choose(places, rows, prediction.logits, config, prefix[position] ?? PAD);
-    places = chosen.map((candidate) => extended(candidate, rows, prediction.alignment, memory.length));
-    const parents = chosen.flatMap(({ parent }, place) => (places[place].finished ? [] : [rows.get(parent)]));
-    position += 1;
-    if (parents.length === 0 || position >= longest || isDecided(places, config, nBest, longest)) break;
-    state = decoder.select(prediction.state, parents);
-  }
-  return ranked(places, config).slice(0, nBest);
-}
-
-/** Returns the Q most probable continuations. A finished hypothesis has one: itself. */
-function choose(places, rows, logits, config, forced) {
-  const V = logits.length / rows.size;
-  const found = places.flatMap((parent) => {
-    if (parent.finished) return [{ parent, id: PAD, logProb: parent.logProb, priority: Infinity }];
-    const row = rows.get(parent);
-    return candidates(logits.subarray(row * V, (row + 1) * V), parent.ids, config, forced).map(({ id, logProb }) => {
-      const sum = Math.fround(parent.logProb + logProb);
-      return { parent, id, logProb: sum, priority: sum };
+export function beamSearch(model, memory, config, nBest) {
+  const [S, longest] = [memory.length, maxLength(memory.length, config)];
+  const finished = [];
+  let unfinished = [{ ids: [], logProb: 0, alignment: [] }];
+  let states = model.initialState(memory);
+  for (let length = 1; ; length++) {
+    const step = model.step(unfinished.map(({ ids }) => ids.at(-1) ?? START), states, memory);
+    const V = step.logits.length / unfinished.length;
+    const extended = unfinished.flatMap((parent, row) => {
+      const alignment = [...parent.alignment, step.alignment.subarray(row * S, (row + 1) * S)];
+      return candidates(step.logits.subarray(row * V, (row + 1) * V), parent.ids, config).map(({ id, logProb }) => {
+        return { ids: [...parent.ids, id], logProb: Math.fround(parent.logProb + logProb), alignment, row };
+      });
     });
-  });
-  return found.sort((a, b) => (a.priority === b.priority ? 0 : b.priority - a.priority)).slice(0, config.beam_size);
+    const best = extended.sort((a, b) => b.logProb - a.logProb).slice(0, config.beam_size - finished.length);
+    finished.push(...best.filter(isFinished));
+    unfinished = best.filter((hypothesis) => !isFinished(hypothesis));
+    if (!unfinished.length || length >= longest || isDecided(finished, unfinished, config, nBest, longest)) break;
+    states = model.select(step.states, unfinished.map(({ row }) => row));
+  }
+  return [...ranked(finished, config), ...ranked(unfinished, config)].slice(0, nBest);
 }
 
-/** Returns a hypothesis with its next token. */
-function extended({ parent, id, logProb }, rows, alignment, S) {
-  if (parent.finished) return parent;
-  const begin = rows.get(parent) * S;
-  return {
-    ids: [...parent.ids, id],
-    logProb,
-    alignment: [...parent.alignment, alignment.subarray(begin, begin + S)],
-    finished: id === END,
-  };
+const isFinished = ({ ids }) => ids.at(-1) === END;
+
+/** Returns hypotheses with their scores, best first. */
+function ranked(hypotheses, config) {
+  const scored = hypotheses.map((hypothesis) => ({ ...hypothesis, score: scoreOf(hypothesis, config) }));
+  return scored.sort((a, b) => b.score - a.score);
 }
 
 /**
@@ -108,41 +71,27 @@ function extended({ parent, id, logProb }, rows, alignment, S) {
  * A continuation Z of Y has log P(Z) <= log P(Y) <= 0, a length penalty of at most that of the maximum length, and a
  * coverage penalty of at best 0. So its score is at most log P(Y) / lp(maximum length).
  */
-function isDecided(places, config, nBest, longest) {
-  if (config.beam_size === 1) return false;
-  const best = Math.max(...places.filter(({ finished }) => !finished).map(({ logProb }) => logProb));
-  const scores = places.filter(({ finished }) => finished).map((hypothesis) => scoreOf(hypothesis, config));
-  const worst = scores.sort((a, b) => b - a)[nBest - 1];
-  return worst !== undefined && Math.fround(best / lengthPenalty(config, longest)) <= worst;
-}
-
-/** Returns hypotheses by score, those with END first. */
-function ranked(places, config) {
-  return places
-    .map((hypothesis) => ({ ...hypothesis, score: scoreOf(hypothesis, config) }))
-    .sort((a, b) => b.finished - a.finished || b.score - a.score);
+function isDecided(finished, unfinished, config, nBest, longest) {
+  if (finished.length < nBest) return false;
+  const best = Math.max(...unfinished.map(({ logProb }) => logProb));
+  return Math.fround(best / lengthPenalty(config, longest)) <= ranked(finished, config)[nBest - 1].score;
 }
 
 /**
- * Returns the most probable tokens that a hypothesis may take, with their log-probabilities. PAD and START are never
- * chosen. Log-probabilities are not renormalised over the allowed tokens.
+ * Returns the most probable tokens that a hypothesis may take, or only the token `forced`, with log-probabilities that
+ * are not renormalised over the allowed tokens. PAD and START are never chosen.
  */
-export function candidates(logits, history, config, forced) {
+export function candidates(logits, history, config, forced = null) {
   let total = 0;
   const peak = logits.reduce((largest, logit) => (logit > largest ? logit : largest), -Infinity);
   for (let id = 0; id < logits.length; id++) total += Math.exp(logits[id] - peak);
   const logTotal = peak + Math.log(total);
-  if (forced !== PAD) return [{ id: forced, logProb: logits[forced] - logTotal }];
-
-  const allows = (id) =>
-    id !== PAD &&
-    id !== START &&
-    (config.unk_allowed || id !== UNK) &&
-    (id !== END || history.length + 1 >= config.min_tokens);
-  const forbidden = 2 + !config.unk_allowed + (config.min_tokens > 1);
-  return topK(logits, config.beam_size + forbidden)
-    .filter(allows)
-    .map((id) => ({ id, logProb: logits[id] - logTotal }));
+  const forbidden = [PAD, START];
+  if (!config.unk_allowed) forbidden.push(UNK);
+  if (history.length + 1 < config.min_tokens) forbidden.push(END);
+  const best = forced === null ? topK(logits, config.beam_size + forbidden.length) : [forced];
+  const allowed = best.filter((id) => id === forced || !forbidden.includes(id));
+  return allowed.map((id) => ({ id, logProb: logits[id] - logTotal }));
 }
 
 /** Returns the indices of the k largest values, descending. The first of equal values comes first. */

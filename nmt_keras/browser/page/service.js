@@ -1,17 +1,17 @@
 /** The translator of this file, behind the interface of the server's service. A worker computes. */
 
-import { config } from "./config.js";
 import { ServiceError } from "../../../serve/web/problems.js";
+import { config } from "./config.js";
 
-const calls = new Map();
-let [worker, count] = [null, 0];
+const ASSETS = ["weights", "facts"];
+const calls = [];
+let worker;
 
 /** Calls a method of the translator. Calls are answered in order. */
 export async function ask(method, ...args) {
   if (method !== "load") await loaded;
   return new Promise((resolve, reject) => {
-    const id = count++;
-    calls.set(id, { resolve, reject });
+    const id = calls.push({ resolve, reject }) - 1;
     worker.postMessage({ id, method, args });
   });
 }
@@ -22,20 +22,18 @@ async function load() {
   const script = new Blob([take(document.querySelector("script.worker"))], { type: "text/javascript" });
   worker = new Worker(URL.createObjectURL(script));
   worker.onmessage = ({ data: { id, result, error } }) => {
-    const { resolve, reject } = calls.get(id);
-    calls.delete(id);
-    if (error === undefined) resolve(result);
-    else reject(new ServiceError("stopped", error));
+    if (error === undefined) calls[id].resolve(result);
+    else calls[id].reject(new ServiceError("stopped", error));
+    delete calls[id];
   };
   const failed = new Promise((_, reject) => (worker.onerror = ({ message }) => reject(new Error(message))));
-  const done = ask("load", config.sizes);
-  for (const asset of Object.keys(config.sizes)) {
+  for (const asset of ASSETS) {
     for (const element of document.querySelectorAll(`script.${asset}`)) {
       worker.postMessage({ asset, piece: take(element) });
       await new Promise((next) => setTimeout(next));
     }
   }
-  await Promise.race([done, failed]);
+  await Promise.race([ask("load"), failed]);
 }
 
 /** Returns the text of an element, and removes the element to free its memory. */
@@ -51,34 +49,22 @@ export const loaded = load().catch(({ message }) => {
 
 export class Service {
   #last = loaded;
-  model = null;
+  model = { version: config.version, signatures: ["align", "beam", "text"] };
 
   /** Waits until the translator can be used. */
   async find() {
     await loaded;
-    this.model = { version: config.version, hasBeam: true, hasText: true };
   }
 
-  /** Translates a text. Returns null if it is one sentence. */
-  async translateText(text, signal) {
-    const found = await this.#next("translateText", [text], signal);
-    return found?.sentences > 1 ? found : null;
-  }
-
-  /** Translates one sentence. */
-  translate(signature, text, signal) {
-    return this.#next("translate", [signature, text], signal);
-  }
-
-  /** Calls a method after the call before it, unless `signal` is aborted meanwhile. */
-  async #next(method, args, signal) {
-    if (this.model === null) await this.find();
-    this.#last = this.#last
-      .catch(() => {})
-      .then(() => {
-        signal?.throwIfAborted();
-        return ask(method, ...args);
-      });
+  /** Translates a text after the one before it, unless `signal` is aborted meanwhile; see serve/web/service.js. */
+  async translate(text, search, signal) {
+    const answer = async () => {
+      signal.throwIfAborted();
+      const whole = await ask("translateText", text);
+      const found = whole?.sentences > 1 ? whole : await ask("translate", search, text.replace(/\s+/gu, " "));
+      return { ...found, isInTargetLanguage: await ask("isInTargetLanguage", text) };
+    };
+    this.#last = this.#last.then(answer, answer);
     return this.#last;
   }
 }

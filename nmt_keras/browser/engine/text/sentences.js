@@ -5,13 +5,8 @@ import { cutBytes } from "./rules.js";
 const BORDER = "\x03";
 
 /**
- * Translates each sentence of a text. Line breaks and other white space between sentences are kept. A space separates two
- * translations whose sentences no space separates, except after a mark such as 。.
- *
- * @param {Rules} rules
- * @param {string} text
- * @param {(sentence: string) => {text: string, truncated: boolean}} translate
- * @returns {{text: string, truncated: boolean, sentences: number} | null} null for one sentence or none
+ * Translates each sentence of a text. White space between sentences is kept. A space separates two translations whose
+ * sentences no space separates, except after a mark such as 。. Returns null for one sentence or none.
  */
 export function translateSentences(rules, text, translate) {
   const { bytes, sentences: most } = rules.limits;
