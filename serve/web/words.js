@@ -2,7 +2,18 @@
  * Converts alignments of tokens to alignments of words, finds the words in their text, and their direction.
  *
  * Tokens are words, or SentencePiece pieces such as "▁hos" "pi" "tal", where "▁" is the space before a word. The last
- * token of a sentence is "", which stands for END.
+ * token of a sentence is "", which stands for END. The module imports nothing. Its types are in its comments.
+ *
+ * @module words
+ *
+ * @typedef {object} Aligned an alignment of words; the word "" is the end of the sentence
+ * @property {string[]} source
+ * @property {string[]} target
+ * @property {number[][]} weights [target words][source words]; each row sums to 1
+ *
+ * @typedef {{text: string, word: number | null}} Segment part of a text: a word, by its index, or null between words
+ *
+ * @typedef {{text: string, positions: number[]}} Word a word, and the positions of its tokens
  */
 
 const SPACE = "▁";
@@ -13,22 +24,21 @@ const RIGHT_TO_LEFT = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "
 
 /**
  * Returns the alignment of words: weights are summed over the pieces of a source word and averaged over the pieces of a
- * target word, so that each row sums to 1. The word "" is the end of the sentence. In scripts without spaces, such as
- * Chinese, each piece is a word.
+ * target word. In scripts without spaces, such as Chinese, each piece is a word.
  *
  * @param {string[]} sourceTokens S tokens, without padding
  * @param {string[]} targetTokens T tokens, without padding
  * @param {number[][]} weights [T][S]; row t holds the attention weights of target token t
- * @returns {{source: string[], target: string[], weights: number[][]}} words, and weights [target words][source words]
+ * @returns {Aligned}
  */
 export function alignWords(sourceTokens, targetTokens, weights) {
-  const source = group(sourceTokens);
-  const target = group(targetTokens);
-  const looked = (rows, columns) => sum(rows.map((t) => sum(columns.map((s) => weights[t][s])))) / rows.length;
+  const [source, target] = [group(sourceTokens), group(targetTokens)];
   return {
-    source: source.map((word) => word.text),
-    target: target.map((word) => word.text),
-    weights: target.map(({ positions: rows }) => source.map(({ positions: columns }) => looked(rows, columns))),
+    source: source.map(({ text }) => text),
+    target: target.map(({ text }) => text),
+    weights: target.map(({ positions: rows }) =>
+      source.map(({ positions }) => sum(rows.map((t) => sum(positions.map((s) => weights[t][s])))) / rows.length),
+    ),
   };
 }
 
@@ -37,17 +47,17 @@ export function alignWords(sourceTokens, targetTokens, weights) {
  *
  * @param {string} text
  * @param {string[]} words words of `alignWords`; "" is skipped
- * @returns {{text: string, word: number | null}[]} segments whose texts joined give the text; `word` is an index of
- *     `words`, or null between words. If the text does not have all words in this order, the segments are the words,
- *     separated by spaces.
+ * @returns {Segment[]} segments whose texts joined give the text. If the text does not have all words in this order,
+ *     the segments are the words, separated by spaces.
  */
 export function segments(text, words) {
+  /** @type {Segment[]} */
   const found = [];
   let position = 0;
   for (const [index, word] of words.entries()) {
     if (word === "") continue;
     const start = text.indexOf(word, position);
-    if (start < 0) return spaced(words);
+    if (start < 0) return segments(words.filter(Boolean).join(" "), words);
     if (start > position) found.push({ text: text.slice(position, start), word: null });
     found.push({ text: word, word: index });
     position = start + word.length;
@@ -57,10 +67,11 @@ export function segments(text, words) {
 }
 
 /**
- * Returns the direction of a language's script: "ltr" or "rtl". If the language is unknown, returns "auto", the
- * direction of the first letter.
+ * Returns the direction of a language's script. If the language is unknown, returns "auto", the direction of the first
+ * letter.
  *
  * @param {string} code such as "ar" or "pa-PK"
+ * @returns {"ltr" | "rtl" | "auto"}
  */
 export function direction(code) {
   try {
@@ -72,40 +83,42 @@ export function direction(code) {
   return "auto";
 }
 
-/** Groups tokens by word. A piece that is only a space belongs to the next word, or to the sentence's end. */
+/**
+ * Groups tokens by word. A piece that is only a space belongs to the next word, or to the sentence's end.
+ *
+ * @param {string[]} tokens
+ * @returns {Word[]}
+ */
 export function group(tokens) {
   const arePieces = tokens.some((token) => token.startsWith(SPACE));
+  /** @type {Word[]} */
   const words = [];
   tokens.forEach((token, position) => {
     const isEnd = token === "" && position === tokens.length - 1;
     const word = words.at(-1);
-    const begins = !arePieces || isEnd || token.startsWith(SPACE) || isApart(word, token);
-    if (word === undefined || (begins && !isBlank(word.text))) {
-      words.push({ text: token, positions: [position] });
-    } else {
+    const begins = !arePieces || isEnd || token.startsWith(SPACE) || (word && isApart(word.text, token));
+    if (word === undefined || (begins && !/^▁+$/u.test(word.text))) words.push({ text: token, positions: [position] });
+    else {
       word.text += token;
       word.positions.push(position);
     }
   });
-  const written = (text) => (arePieces ? text.replaceAll(SPACE, " ").trim() : text);
+  const written = (/** @type {string} */ text) => (arePieces ? text.replaceAll(SPACE, " ").trim() : text);
   return words.map(({ text, positions }) => ({ text: written(text), positions }));
 }
 
-/** Returns true if a token begins a word without a space: at a letter of a script without spaces. */
-function isApart(word, token) {
-  const [last, first] = [[...(word?.text ?? "")].at(-1), [...token][0]];
+/**
+ * Returns true if a token begins a word without a space: at a letter of a script without spaces.
+ *
+ * @param {string} before
+ * @param {string} token
+ */
+function isApart(before, token) {
+  const [last, first] = [[...before].at(-1), [...token][0]];
   return last !== undefined && first !== undefined && SPACELESS.test(last + first) && !/^\p{M}/u.test(first);
 }
 
-function isBlank(text) {
-  return text !== "" && text.replaceAll(SPACE, "") === "";
-}
-
-function spaced(words) {
-  const written = [...words.entries()].filter(([, word]) => word !== "");
-  return written.flatMap(([index, text], n) => [...(n ? [{ text: " ", word: null }] : []), { text, word: index }]);
-}
-
+/** @param {number[]} numbers */
 function sum(numbers) {
   return numbers.reduce((total, number) => total + number, 0);
 }
