@@ -1,4 +1,4 @@
-"""The files of the page. ``config.json`` is completed with the available models, their languages and searches."""
+"""The files of the page. ``config.json`` is completed with the available models and settings of their manifests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..models.status import StatusError
 CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")
 """JSON file of a version. Its ``languages`` hold the language codes of ``source`` and ``target``, its ``search`` holds
-the ``beam_size`` of the default search."""
+the ``beam_size`` of the default search, and its ``export`` holds the known ``limitations``."""
 
 
 class PageFiles(StaticFiles):
@@ -92,15 +92,17 @@ def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:
         return None
 
 
-def _settings(manifest: dict[str, Any] | None) -> dict[str, str]:
-    """Returns the language codes in a manifest, and the signature that runs its default search."""
-    languages, search = ((manifest or {}).get(name) for name in ("languages", "search"))
-    found = {}
+def _settings(manifest: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns the language codes in a manifest, the signature that runs its default search, and its limitations."""
+    languages, search, export = ((manifest or {}).get(name) for name in ("languages", "search", "export"))
+    found: dict[str, Any] = {}
     if isinstance(languages, dict):
         sides = [side for side in ("source", "target") if isinstance(languages.get(side), str)]
         found = {f"{side}_language": languages[side] for side in sides}
     if isinstance(search, dict) and isinstance(beam_size := search.get("beam_size"), int):
         found["search"] = "beam" if beam_size > 1 else "align"
+    if isinstance(export, dict) and isinstance(limitations := export.get("limitations"), list):
+        found["limitations"] = [each for each in limitations if isinstance(each, str)]
     return found
 
 

@@ -292,7 +292,7 @@ def test_the_keyboard_reaches_every_word(web):
             web.page.keyboard.press(key)
         web.expect(f"#{side} :focus").to_have_text(word)
         web.expect(":focus").to_have_attribute("aria-selected", "true")
-        web.expect(":focus").to_have_attribute("aria-description", re.compile(f"^“{word}” .*“{word}” 100 %"))
+        web.expect(":focus").to_have_attribute("aria-description", re.compile(rf"^“{word}” .*“{word}” 100\s%"))
     web.page.keyboard.press("Escape")
     web.expect("#sentence").to_be_focused()
     web.expect(".chosen").to_have_count(0)
@@ -542,6 +542,17 @@ def test_the_page_names_its_languages_and_offers_an_example(web):
     web.page.get_by_role("button", name="Mi hermana trabaja en un hospital.").click()
     web.expect("#target").to_have_text("hospital. un en trabaja hermana Mi")
     web.expect("#sentence").to_be_focused()
+
+
+def test_the_page_lists_the_limits_of_the_model(web):
+    config = configured()
+    config["models"][0]["limitations"] = ["Dates are <b>garbled</b>."]
+    web.answer("**/config.json", json=config)
+    web.open()
+    limits = web.page.get_by_role("group").filter(has_text="Limits").get_by_role("listitem")
+    expect(limits.first).to_be_hidden()
+    web.page.get_by_text("Limits").click()
+    expect(limits).to_contain_text(["Check names, numbers and negations.", "Dates are <b>garbled</b>."])
 
 
 @pytest.mark.parametrize("code", ["", "not a code", "qq"])

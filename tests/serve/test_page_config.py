@@ -237,6 +237,19 @@ def test_the_page_is_told_of_the_default_search_of_its_models(configured, own, m
     assert found.get("search") == told
 
 
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        ('{"export": {"limitations": ["Dates are garbled.", 3]}}', ["Dates are garbled."]),
+        ('{"export": {"limitations": "no list"}}', None),
+        ('{"export": 5}', None),
+    ],
+)
+def test_the_page_is_told_of_the_known_limits_of_its_models(configured, manifest, told):
+    (found,) = configured("{}", Published("spa-eng", 1, manifest)).json()["models"]
+    assert found.get("limitations") == told
+
+
 def test_the_server_is_well_while_a_model_is_available(asked):
     assert asked("GET", "/healthz").status_code == 503
     assert asked("GET", "/healthz", None, Published("pairs", 1)).status_code == 200
