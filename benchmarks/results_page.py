@@ -7,14 +7,14 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {bleu[NAME]}, {aer[NAME]}, {millions[NAME]}  mean BLEU, alignment error rate and parameters of a system. A second
                                          word names the group, if the system is in several; default: the most runs
     {gain[A B]}, {loss[A B]}             mean BLEU of B minus that of A, and its negative
-    {welch[A B]}                         p-value of Welch's test of the BLEU of their runs
+    {welch[A B]}, {aer_welch[A B]}       p-value of Welch's test of the BLEU, or error rates, of their runs
     {runs[A]}, {by_seed[A B]}            BLEU of each run; that of B minus that of A for each seed
     {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
     {in_table[NAME PART]}                mean BLEU over the runs on all pairs of a part of table 1
     {bin[NAME PART LABEL]}               mean BLEU over the runs by length; figure 2 has the first seed
     {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
-    {length_gain[GROUP A B LABEL]}, {length_p[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
+    {length_gain[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
     {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
 """
 
@@ -161,9 +161,9 @@ def welch(before: Sequence[float], after: Sequence[float]) -> str:
     return "Welch p < 0.001" if p < 0.001 else f"Welch p = {p:.3f}"
 
 
-def statistics_of(name: str) -> tuple[float, float, int]:
+def statistics_of(name: str, score: str = "bleu") -> tuple[float, float, int]:
     row = system(name)
-    return row["bleu"]["mean"], row["bleu"]["deviation"], len(row["seeds"])
+    return row[score]["mean"], row[score]["deviation"], len(row["seeds"])
 
 
 def by_length(group: str, name: str, label: str) -> list[float]:
@@ -280,7 +280,7 @@ def table_1() -> str:
         there, every, known = PUBLISHED[name]
         cells.append([*row, there, f"{every:.2f}", f"{known:.2f}"])
     there, every, known = MOSES
-    cells.append([*[""] * 7, there, f"{every:.2f}", f"{known:.2f}"])
+    cells.append(["not tested here", *[""] * 6, there, f"{every:.2f}", f"{known:.2f}"])
     return table(["model", *heads, "paper's model", "all", "no UNK"], cells)
 
 
@@ -373,6 +373,7 @@ def page() -> str:
         "gain": lambda *names: f"{gain(*names):.1f}",
         "loss": lambda *names: f"{-gain(*names):.1f}",
         "welch": lambda *names: welch(*map(statistics_of, names)),
+        "aer_welch": lambda *names: welch(*(statistics_of(name, "error_rate") for name in names)),
         "runs": lambda name: listed(bleus(name)),
         "by_seed": lambda *names: listed(by_seed(*names)),
         "run": run,
@@ -383,9 +384,6 @@ def page() -> str:
         "length": lambda *words: f"{fmean(by_length(*words)):.1f}",
         "length_gain": lambda group, before, after, label: (
             f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
-        ),
-        "length_p": lambda group, before, after, label: welch(
-            *((fmean(one), stdev(one), len(one)) for one in (by_length(group, name, label) for name in (before, after)))
         ),
         "sentences": lambda group, label: read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["sentences"],
         "group": lambda name: group_section(RESULTS / name),

@@ -20,6 +20,7 @@ Differences from the paper:
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from nmt_keras.config import (
     AttentionConfig,
@@ -30,6 +31,7 @@ from nmt_keras.config import (
     TokenizerConfig,
     TrainConfig,
 )
+from nmt_keras.recipes.rnnsearch import SPANISH_ENGLISH
 
 _WORDS = TokenizerConfig(kind="word", vocabulary_size=50_000 + 4)
 
@@ -116,3 +118,25 @@ LUONG_REPLACE = replace(
 
 To translate with an ensemble, load several finished runs with ``nmt_keras.load(*runs)``.
 """
+
+
+def _small(name: str, kind: Literal["dot", "general"]) -> Recipe:
+    model = SPANISH_ENGLISH.model
+    decoder = replace(model.decoder, order="update-then-attend", output="attentional", input_feeding=True)
+    return replace(
+        SPANISH_ENGLISH,
+        name=name,
+        model=replace(model, attention=AttentionConfig(kind), decoder=decoder),
+        train=replace(SPANISH_ENGLISH.train, learning_rate=3e-3),
+    )
+
+
+LUONG_DOT_SMALL = _small("luong-dot-small", "dot")
+"""Luong's decoder beside ``rnnsearch-small``: the same encoder, sizes and training at half the learning rate.
+
+    nmt compare rnnsearch-small luong-dot-small luong-general-small --corpus spa-eng --updates 1500 --to comparison
+
+It updates its state before it attends, feeds the attentional vector back, and has the dot score.
+"""
+LUONG_GENERAL_SMALL = _small("luong-general-small", "general")
+"""luong-dot-small with the general score."""

@@ -17,6 +17,8 @@ Differences from the paper:
 - the corpus (WMT14 English-French in the paper)
 - this package's word tokenizer instead of Moses's
 - static batch shapes, so sentences are sorted by length bucket
+- hypotheses are ranked by the mean of log p over their tokens; the paper looks for the highest log p
+  (``--search.length-alpha 0``)
 """
 
 from dataclasses import replace
