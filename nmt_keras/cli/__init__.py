@@ -166,7 +166,7 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         console = Console()
         # child processes of a comparison could not empty the cache after an error
         if trains and of_process and kind is not Compare:
-            cache = use_compilation_cache(console.say)
+            cache = use_compilation_cache()
         with warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
@@ -186,11 +186,7 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             expected += (tensorflow.errors.OpError,)
-            in_cache = str(cache) in str(error) or not (
-                isinstance(error, tensorflow.errors.ResourceExhaustedError) or described(error) != str(error)
-            )
-            suspect = isinstance(error, tensorflow.errors.OpError) and in_cache and not console.has_shown_updates
-            if cache is not None and suspect:
+            if cache is not None and isinstance(error, tensorflow.errors.OpError):
                 shutil.rmtree(cache, ignore_errors=True)  # an entry may be damaged, or the disk full
                 console.say(f"nmt: emptied the cache of compiled training steps, {cache}. Run the same command again.")
         if not isinstance(error, expected):
