@@ -4,10 +4,10 @@ import dataclasses
 import math
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from nmt_keras.io.errors import require, require_choice
 
@@ -36,6 +36,26 @@ def require_each(record: Any, holds: Callable[[Any], bool], expected: str, *name
 def require_positive(record: Any, *names: str) -> None:
     """Raises ValueError unless each field in ``names`` is a whole number of at least 1."""
     require_each(record, lambda value: type(value) is int and value >= 1, "a whole number of at least 1", *names)
+
+
+class Rule(NamedTuple):
+    """A condition on several fields of a configuration."""
+
+    fields: str  # names with their classes, such as "DecoderConfig.units"; a comma separates several
+    expected: str  # valid values; names of fields in braces are replaced by their values
+    holds: Callable[[Any], bool]  # of the configuration
+    hint: str = ""
+
+
+def require_rules(record: Any, rules: Iterable[Rule]) -> None:
+    """Raises ValueError unless all rules hold. Their fields are those of a configuration and of its direct parts."""
+    parts = {type(part).__name__: part for part in (record, *vars(record).values())}
+    for rule in rules:
+        received = {
+            name: getattr(parts[name.partition(".")[0]], name.partition(".")[2]) for name in rule.fields.split(", ")
+        }
+        shown = tuple(received.values()) if len(received) > 1 else received[rule.fields]
+        require(rule.holds(record), rule.fields, rule.expected.format(**vars(record)), shown, rule.hint)
 
 
 def nearest_multiple(size: float, of: int) -> int:

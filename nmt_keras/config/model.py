@@ -4,11 +4,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
 from nmt_keras.config.checks import (
+    Rule,
     nearest_multiple,
     require,
     require_choices,
     require_each,
     require_positive,
+    require_rules,
 )
 
 AttentionKind = Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"]
@@ -28,6 +30,20 @@ def _require_registered(field: str, choices: object, part: str, value: str) -> N
     known = (*get_args(choices), *sorted(REGISTERED[part]))
     hint = "A layer of your own is registered by its module: add --import MODULE, or import it in Python."
     require(value in known, field, f"one of {', '.join(known)}", value, hint)
+
+
+ENCODER_RULES = (
+    Rule(
+        "EncoderConfig.units",
+        "a multiple of twice EncoderConfig.heads ({heads}) in a self-attention encoder",
+        lambda encoder: encoder.kind != "self-attention" or encoder.units % (2 * encoder.heads) == 0,
+    ),
+    Rule(
+        "EncoderConfig.word_projection",
+        "False in a self-attention encoder",
+        lambda encoder: encoder.kind != "self-attention" or not encoder.word_projection,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -58,20 +74,7 @@ class EncoderConfig:
         _require_registered("EncoderConfig.cell", CellName, "cell", self.cell)
         require_choices(self)
         require_positive(self, "units", "layers", "heads")
-        if self.kind == "self-attention":
-            require(
-                self.units % (2 * self.heads) == 0,
-                "EncoderConfig.units",
-                f"a multiple of {2 * self.heads} (twice EncoderConfig.heads), such as "
-                f"{nearest_multiple(self.units, 2 * self.heads)}",
-                self.units,
-            )
-            require(
-                not self.word_projection,
-                "EncoderConfig.word_projection",
-                "False in a self-attention encoder",
-                self.word_projection,
-            )
+        require_rules(self, ENCODER_RULES)
 
     @property
     def annotation_size(self) -> int:
@@ -116,6 +119,63 @@ class AttentionConfig:
     def has_scores(self) -> bool:
         """``True`` if the attention weights are computed from scores, so that the alignment depends on the states."""
         return self.kind not in ("fixed", "mean", "none")
+
+
+OUTPUTS = {
+    "attend-then-update": ("maxout", "linear", "state"),
+    "conditional": ("maxout", "linear", "state"),
+    "update-then-attend": ("attentional", "state", "linear"),
+    "self-attention": ("state",),
+}
+"""Outputs of each order. Registered orders and outputs combine with all others."""
+
+DECODER_RULES = (
+    Rule(
+        "DecoderConfig.input_feeding",
+        "False unless DecoderConfig.order is 'update-then-attend' and DecoderConfig.output is 'attentional'",
+        lambda decoder: (
+            not decoder.input_feeding or (decoder.order, decoder.output) == ("update-then-attend", "attentional")
+        ),
+        "Input feeding passes the attentional vector to the next step.",
+    ),
+    *(
+        Rule(
+            "DecoderConfig.output",
+            f"one of {', '.join(outputs)} with DecoderConfig.order {order!r}",
+            lambda decoder, order=order, outputs=outputs: (
+                decoder.order != order or decoder.output in (*outputs, *REGISTERED["output"])
+            ),
+        )
+        for order, outputs in OUTPUTS.items()
+    ),
+    Rule(
+        "DecoderConfig.output_state",
+        "'current' with DecoderConfig.order {order!r}",
+        lambda decoder: (
+            decoder.order == "attend-then-update"
+            or decoder.output not in ("maxout", "linear")
+            or decoder.output_state == "current"
+        ),
+        "Set DecoderConfig.output_state to 'current'.",
+    ),
+    Rule(
+        "DecoderConfig.shares_recurrence",
+        "False with DecoderConfig.order {order!r}",
+        lambda decoder: not decoder.shares_recurrence or decoder.order not in ("conditional", "self-attention"),
+        "The decoder does not have one recurrent matrix.",
+    ),
+    Rule(
+        "DecoderConfig.reads_words",
+        "True with DecoderConfig.order 'self-attention'",
+        lambda decoder: decoder.reads_words or decoder.order != "self-attention",
+        "A self-attention decoder has no other target input.",
+    ),
+    Rule(
+        "DecoderConfig.units",
+        "a multiple of twice DecoderConfig.heads ({heads}) with DecoderConfig.order 'self-attention'",
+        lambda decoder: decoder.order != "self-attention" or decoder.units % (2 * decoder.heads) == 0,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -168,56 +228,137 @@ class DecoderConfig:
         _require_registered("DecoderConfig.output", OutputName, "output", self.output)
         require_choices(self)
         require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
-        require(
-            not self.input_feeding or (self.order, self.output) == ("update-then-attend", "attentional"),
-            "DecoderConfig.input_feeding",
-            "False unless DecoderConfig.order is 'update-then-attend' and DecoderConfig.output is 'attentional'",
-            self.input_feeding,
-            "Input feeding passes the attentional vector to the next step.",
+        require_rules(self, DECODER_RULES)
+
+
+INITIAL_STATES = {
+    "bidirectional": ("backward", "forward", "both", "mean", "zero"),
+    "forward": ("forward", "last", "mean", "zero"),
+    "backward": ("backward", "last", "mean", "zero"),
+    "self-attention": ("mean", "zero"),
+}
+"""Initial states of a recurrent decoder, by the direction of a recurrent encoder or the kind of another one."""
+
+_TIED = "{embedding_size}, the value of ModelConfig.embedding_size, with DecoderConfig.tie_embeddings"
+
+MODEL_RULES = (
+    Rule(
+        "AttentionConfig.kind, AttentionConfig.span",
+        "'dot' and 'global' with DecoderConfig.order 'self-attention'",
+        lambda model: (
+            model.decoder.order != "self-attention" or (model.attention.kind, model.attention.span) == ("dot", "global")
+        ),
+        "A self-attention decoder uses scaled dot products.",
+    ),
+    *(
+        Rule(
+            "DecoderConfig.initial_state",
+            f"one of {', '.join(states)} with this encoder ({{encoder.kind}}, {{encoder.direction}})",
+            lambda model, reading=reading, states=states: (
+                model.decoder.order == "self-attention"
+                or reading != (model.encoder.direction if model.encoder.kind == "recurrent" else model.encoder.kind)
+                or model.decoder.initial_state in states
+            ),
         )
-        allowed = {
-            "attend-then-update": ("maxout", "linear", "state"),
-            "conditional": ("maxout", "linear", "state"),
-            "update-then-attend": ("attentional", "state", "linear"),
-            "self-attention": ("state",),
-        }.get(self.order, get_args(OutputName))
-        require(
-            self.output in (*allowed, *REGISTERED["output"]),
-            "DecoderConfig.output",
-            f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
-            self.output,
+        for reading, states in INITIAL_STATES.items()
+    ),
+    *(
+        Rule(
+            f"DecoderConfig.{name}",
+            f"the encoder's value, {{encoder.{name}}}, with DecoderConfig.initial_state 'last'",
+            lambda model, name=name: (
+                model.decoder.initial_state != "last"
+                or model.decoder.order == "self-attention"
+                or getattr(model.decoder, name) == getattr(model.encoder, name)
+            ),
         )
-        if self.order != "attend-then-update" and self.output in ("maxout", "linear"):
-            require(
-                self.output_state == "current",
-                "DecoderConfig.output_state",
-                f"'current' with DecoderConfig.order {self.order!r}",
-                self.output_state,
-                "Set DecoderConfig.output_state to 'current'.",
+        for name in ("cell", "units", "layers")
+    ),
+    Rule(
+        "DecoderConfig.units",
+        "the annotation size {encoder.annotation_size} with AttentionConfig.kind 'dot'",
+        lambda model: (
+            model.attention.kind != "dot"
+            or model.decoder.order == "self-attention"
+            or model.decoder.units == model.encoder.annotation_size
+        ),
+        "The kind 'general' accepts any size.",
+    ),
+    Rule(
+        "AttentionConfig.kind",
+        "a kind other than 'fixed' and 'none' with a self-attention encoder",
+        lambda model: model.encoder.kind == "recurrent" or model.attention.kind not in ("fixed", "none"),
+        "A self-attention encoder has no last state.",
+    ),
+    Rule(
+        "DecoderConfig.output",
+        "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend'",
+        lambda model: (
+            (model.decoder.order, model.decoder.output) != ("update-then-attend", "state")
+            or model.attention.kind == "none"
+        ),
+        "The output 'state' ignores the context. For a model without context, set AttentionConfig.kind to 'none'.",
+    ),
+    Rule(
+        "AttentionConfig.kind",
+        "a kind other than 'none' with DecoderConfig.order 'conditional'",
+        lambda model: (model.attention.kind, model.decoder.order) != ("none", "conditional"),
+        "The second cell reads the context. For a model without context, set DecoderConfig.order to "
+        "'attend-then-update' and DecoderConfig.output to 'state'.",
+    ),
+    Rule(
+        "DecoderConfig.initial_state",
+        "a value other than 'zero' with AttentionConfig.kind 'none'",
+        lambda model: (model.attention.kind, model.decoder.initial_state) != ("none", "zero"),
+        "Without attention, only the initial state depends on the source.",
+    ),
+    Rule(
+        "DecoderConfig.output",
+        "'state' with AttentionConfig.kind 'none'",
+        lambda model: model.attention.kind != "none" or model.decoder.output == "state",
+        "The other outputs require a context.",
+    ),
+    Rule(
+        "DecoderConfig.output",
+        "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings",
+        lambda model: not model.decoder.tie_embeddings or model.decoder.output != "linear",
+        "The features of 'linear' are wider than an embedding.",
+    ),
+    Rule(
+        "DecoderConfig.units",
+        _TIED,
+        lambda model: (
+            not model.decoder.tie_embeddings
+            or model.decoder.output != "state"
+            or model.decoder.units == model.embedding_size
+        ),
+    ),
+    Rule(
+        "DecoderConfig.output_units",
+        _TIED,
+        lambda model: (
+            not model.decoder.tie_embeddings
+            or model.decoder.output == "state"
+            or model.decoder.output_units == model.embedding_size
+        ),
+    ),
+    Rule(
+        "DecoderConfig.shares_recurrence",
+        "False unless encoder and decoder each have a single tanh layer of the same size and the encoder is "
+        "unidirectional; the encoder has {encoder.layers} {encoder.direction} {encoder.cell} of size {encoder.units}, "
+        "the decoder {decoder.layers} {decoder.cell} of size {decoder.units}",
+        lambda model: (
+            not model.decoder.shares_recurrence
+            or (
+                model.encoder.kind == "recurrent"
+                and model.encoder.direction != "bidirectional"
+                and model.encoder.cell == model.decoder.cell == "tanh"
+                and model.encoder.layers == model.decoder.layers == 1
+                and model.encoder.units == model.decoder.units
             )
-        matrices = {"conditional": "two recurrent matrices", "self-attention": "no recurrent matrix"}
-        require(
-            not self.shares_recurrence or self.order not in matrices,
-            "DecoderConfig.shares_recurrence",
-            f"False with DecoderConfig.order {self.order!r}",
-            self.shares_recurrence,
-            f"The decoder has {matrices.get(self.order)}.",
-        )
-        if self.order == "self-attention":
-            require(
-                self.reads_words,
-                "DecoderConfig.reads_words",
-                "True with DecoderConfig.order 'self-attention'",
-                self.reads_words,
-                "A self-attention decoder has no other target input.",
-            )
-            require(
-                self.units % (2 * self.heads) == 0,
-                "DecoderConfig.units",
-                f"a multiple of {2 * self.heads} (twice DecoderConfig.heads), such as "
-                f"{nearest_multiple(self.units, 2 * self.heads)}",
-                self.units,
-            )
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -247,7 +388,7 @@ class ModelConfig:
         rates = ("dropout", "output_dropout", "recurrent_dropout")
         require_each(self, lambda rate: rate is None or 0.0 <= rate < 1.0, "a probability in [0, 1)", *rates)
         require_choices(self)
-        _check_parts_fit(self)
+        require_rules(self, MODEL_RULES)
 
     def scaled(self, width: float) -> Self:
         """Returns the model with all sizes multiplied by ``width`` and rounded.
@@ -275,113 +416,3 @@ class ModelConfig:
             embedding_size = decoder.units if decoder.output == "state" else decoder.output_units
         attention = replace(attention, units=times(attention.units))
         return replace(self, embedding_size=embedding_size, encoder=encoder, attention=attention, decoder=decoder)
-
-
-def _check_parts_fit(model: ModelConfig) -> None:
-    """Raises ValueError if encoder, attention and decoder do not fit together."""
-    encoder, attention, decoder = model.encoder, model.attention, model.decoder
-    recurrent = encoder.kind == "recurrent"
-    directions = {"bidirectional": ("backward", "forward", "both"), "forward": ("forward", "last")}
-    starts = (
-        (*directions.get(encoder.direction, ("backward", "last")), "mean", "zero") if recurrent else ("mean", "zero")
-    )
-    if decoder.order == "self-attention":
-        require(
-            attention.kind == "dot" and attention.span == "global",
-            "AttentionConfig.kind, AttentionConfig.span",
-            "'dot' and 'global' with DecoderConfig.order 'self-attention'",
-            (attention.kind, attention.span),
-            "A self-attention decoder uses scaled dot products.",
-        )
-    else:
-        require(
-            decoder.initial_state in starts,
-            "DecoderConfig.initial_state",
-            f"one of {', '.join(starts)} with this encoder ({encoder.kind}, {encoder.direction})",
-            decoder.initial_state,
-        )
-    if decoder.initial_state == "last" and decoder.order != "self-attention":
-        here, there = (decoder.cell, decoder.units, decoder.layers), (encoder.cell, encoder.units, encoder.layers)
-        require(
-            here == there,
-            "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers",
-            f"the encoder's values {there} with DecoderConfig.initial_state 'last'",
-            here,
-        )
-    if attention.kind == "dot" and decoder.order != "self-attention":
-        require(
-            decoder.units == encoder.annotation_size,
-            "DecoderConfig.units",
-            f"the annotation size {encoder.annotation_size} with AttentionConfig.kind 'dot'",
-            decoder.units,
-            "The kind 'general' accepts any size.",
-        )
-    require(
-        attention.kind not in ("fixed", "none") or recurrent,
-        "AttentionConfig.kind",
-        "a kind other than 'fixed' and 'none' with a self-attention encoder",
-        attention.kind,
-        "A self-attention encoder has no last state.",
-    )
-    if decoder.order == "update-then-attend" and decoder.output == "state":
-        require(
-            attention.kind == "none",
-            "DecoderConfig.output",
-            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend'",
-            decoder.output,
-            "The output 'state' ignores the context. For a model without context, set AttentionConfig.kind to 'none'.",
-        )
-    if attention.kind == "none":
-        require(
-            decoder.order != "conditional",
-            "AttentionConfig.kind",
-            "a kind other than 'none' with DecoderConfig.order 'conditional'",
-            attention.kind,
-            "The second cell reads the context. For a model without context, set DecoderConfig.order to "
-            "'attend-then-update' and DecoderConfig.output to 'state'.",
-        )
-        require(
-            decoder.initial_state != "zero",
-            "DecoderConfig.initial_state",
-            "a value other than 'zero' with AttentionConfig.kind 'none'",
-            decoder.initial_state,
-            "Without attention, only the initial state depends on the source.",
-        )
-        require(
-            decoder.output == "state",
-            "DecoderConfig.output",
-            "'state' with AttentionConfig.kind 'none'",
-            decoder.output,
-            "The other outputs require a context.",
-        )
-    if decoder.tie_embeddings:
-        require(
-            decoder.output != "linear",
-            "DecoderConfig.output",
-            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings",
-            decoder.output,
-            "The features of 'linear' are wider than an embedding.",
-        )
-        name = "units" if decoder.output == "state" else "output_units"
-        require(
-            getattr(decoder, name) == model.embedding_size,
-            f"DecoderConfig.{name}",
-            f"{model.embedding_size}, the value of ModelConfig.embedding_size, with DecoderConfig.tie_embeddings",
-            getattr(decoder, name),
-        )
-    if decoder.shares_recurrence:
-        sides = (
-            (encoder.kind, encoder.cell, encoder.direction, encoder.layers, encoder.units),
-            (decoder.cell, decoder.layers, decoder.units),
-        )
-        require(
-            encoder.kind == "recurrent"
-            and encoder.cell == decoder.cell == "tanh"
-            and encoder.layers == decoder.layers == 1
-            and encoder.direction != "bidirectional"
-            and encoder.units == decoder.units,
-            "DecoderConfig.shares_recurrence",
-            "False unless encoder and decoder each have a single tanh layer of the same size and the encoder is "
-            "unidirectional",
-            sides,
-        )

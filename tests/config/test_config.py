@@ -191,21 +191,21 @@ UNFIT = {
     ),
     "last states of another width": (
         {"encoder": {"direction": "forward", "units": 8}, "decoder": {"initial_state": "last", "units": 9}},
-        ["DecoderConfig.cell", "DecoderConfig.units", "DecoderConfig.layers", "('gru', 8, 1)", "('gru', 9, 1)"],
+        ["DecoderConfig.units", "the encoder's value, 8", "received 9"],
     ),
     "last states of fewer layers": (
         {
             "encoder": {"direction": "forward", "units": 8},
             "decoder": {"initial_state": "last", "units": 8, "layers": 2},
         },
-        ["DecoderConfig.cell", "DecoderConfig.units", "DecoderConfig.layers", "('gru', 8, 1)", "('gru', 8, 2)"],
+        ["DecoderConfig.layers", "the encoder's value, 1", "received 2"],
     ),
     "last states of another cell": (
         {
             "encoder": {"direction": "forward", "units": 8},
             "decoder": {"initial_state": "last", "units": 8, "cell": "lstm"},
         },
-        ["DecoderConfig.cell", "DecoderConfig.units", "DecoderConfig.layers", "('gru', 8, 1)", "('lstm', 8, 1)"],
+        ["DecoderConfig.cell", "the encoder's value, gru", "received 'lstm'"],
     ),
     "dot products of different widths": (
         {"encoder": {"units": 8}, "attention": {"kind": "dot"}, "decoder": {"units": 8}},
@@ -258,7 +258,7 @@ UNFIT = {
             "encoder": {"direction": "forward", "units": 8},
             "decoder": {"initial_state": "last", "units": 8, "shares_recurrence": True},
         },
-        ["DecoderConfig.shares_recurrence", "(('recurrent', 'gru', 'forward', 1, 8), ('gru', 1, 8))"],
+        ["DecoderConfig.shares_recurrence", "1 forward gru of size 8, the decoder 1 gru of size 8"],
     ),
     "a shared matrix of two directions": (
         {
@@ -266,7 +266,7 @@ UNFIT = {
             "attention": {"kind": "none"},
             "decoder": {**LECTURE, "initial_state": "both"},
         },
-        ["DecoderConfig.shares_recurrence", "(('recurrent', 'tanh', 'bidirectional', 1, 8), ('tanh', 1, 8))"],
+        ["DecoderConfig.shares_recurrence", "1 bidirectional tanh of size 8, the decoder 1 tanh of size 8"],
     ),
     "a shared matrix of two layers": (
         {
@@ -274,11 +274,11 @@ UNFIT = {
             "attention": {"kind": "none"},
             "decoder": {**LECTURE, "layers": 2},
         },
-        ["DecoderConfig.shares_recurrence", "(('recurrent', 'tanh', 'forward', 2, 8), ('tanh', 2, 8))"],
+        ["DecoderConfig.shares_recurrence", "2 forward tanh of size 8, the decoder 2 tanh of size 8"],
     ),
     "a shared matrix of two widths": (
         {**ONE_WAY_TANH, "decoder": {**LECTURE, "units": 9, "initial_state": "forward"}},
-        ["DecoderConfig.shares_recurrence", "(('recurrent', 'tanh', 'forward', 1, 8), ('tanh', 1, 9))"],
+        ["DecoderConfig.shares_recurrence", "1 forward tanh of size 8, the decoder 1 tanh of size 9"],
     ),
 }
 
