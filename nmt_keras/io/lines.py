@@ -35,7 +35,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -119,50 +118,11 @@ NULS: dict[tuple[bool, ...], str] = {
 """Encodings without a mark, by the bytes of each group of four that are often NUL."""
 
 
-class _Streams(io.RawIOBase):
-    """Unpacks compressed streams that follow each other.
-
-    What follows a stream must be another stream. The readers of ``bz2`` and ``lzma`` end without an error at anything
-    else, so they lose the rest of a damaged file.
-
-    Args:
-        decompressor: Class of the decompressor.
-        packed: The packed file.
-    """
-
-    def __init__(self, decompressor: Callable[[], Any], packed: io.BufferedReader):
-        self._new, self._packed, self._stream = decompressor, packed, decompressor()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        found = b""
-        while not found:
-            data = b""
-            if self._stream.eof:
-                data = self._stream.unused_data.lstrip(b"\0")  # xz allows padding
-                while not data:
-                    if not (packed := self._packed.read(io.DEFAULT_BUFFER_SIZE)):
-                        return 0
-                    data = packed.lstrip(b"\0")
-                self._stream = self._new()
-            elif self._stream.needs_input:
-                data = self._packed.read(io.DEFAULT_BUFFER_SIZE)
-                if not data:
-                    raise EOFError("the file ends within a stream")
-            found = self._stream.decompress(data, len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
-
-
-_lzma = partial(lzma.LZMADecompressor, memlimit=1 << 28)  # xz -9 needs 65 MiB; an archive may ask for 4 GiB
-
 UNPACK: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
-    b"BZh": partial(_Streams, bz2.BZ2Decompressor),
-    b"\xfd7zXZ\0": partial(_Streams, _lzma),
-    b"]\0\0": partial(_Streams, _lzma),
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"]\0\0": lzma.open,
 }
 """Functions that open archives, by their first bytes."""
 
@@ -241,9 +201,7 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
     except (*DAMAGE, OSError) as error:
         if not isinstance(error, DAMAGE) and error.args != ("Invalid data stream",):  # of bzip2
             raise
-        damaged = "is a damaged archive ({}). Download or create it again."
-        told = "cannot be unpacked ({}). Run xz -d first." if "Memory usage limit" in str(error) else damaged
-        raise ValueError(f"{name} {told.format(error)}") from error
+        raise ValueError(f"{name} is a damaged archive ({error}). Download or create it again.") from error
 
 
 def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
@@ -263,12 +221,10 @@ def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
     (member,) = found
     try:
         return archive.open(member)
-    except RuntimeError as error:  # what zipfile raises for another compression method, and for a password
-        locked, deflate64 = member.flag_bits & 1, member.compress_type == 9
-        how = "a password" if locked else f"compression method {member.compress_type}{' (Deflate64)' * deflate64}"
+    except RuntimeError as error:  # another compression method, or a password
         raise ValueError(
-            f"{name}: expected a zip that Python can unpack, received one with {how}. Unpack it with unzip {name}, and "
-            f"pass {member.filename}, or pack it again with gzip."
+            f"{name}: expected a zip that Python can unpack; {error}. Unpack it with unzip {name}, and pass "
+            f"{member.filename}, or pack it again with gzip."
         ) from error
 
 

@@ -143,7 +143,7 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (marked(zipped(TEXT), 8, 10, 9), ["Deflate64", "unzip FILE", "es.txt"]),
+        (marked(zipped(TEXT), 8, 10, 9), ["compression", "unzip FILE", "es.txt"]),
         (marked(zipped(TEXT), 6, 8, 1), ["password", "unzip FILE"]),
         (zipped(TEXT, **{"en.txt": TEXT}), ["es.txt, en.txt", "unzip FILE", "source and the target"]),
         (zipped(TEXT, **{"[Content_Types].xml": b"x"}), ["Excel", "libreoffice", "FILE"]),
@@ -158,8 +158,6 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
         (zipped(TEXT * 9000)[:-9], ["damaged archive"]),
         (marked(zipped(TEXT * 9000), 14, 16, 0xBAD), ["damaged archive"]),  # another checksum
         (b"BZh9" + b"x" * 99, ["damaged archive"]),
-        (bz2.compress(TEXT) + b"BZx" + bz2.compress(TEXT)[3:], ["damaged archive"]),
-        (lzma.compress(TEXT) + b"\0\0\0\0" + lzma.compress(TEXT)[1:], ["damaged archive"]),
         (lzma.compress(TEXT * 9000)[:-9], ["damaged archive"]),
         (b"caf\xe9\nno\n", ["FILE:1: ", "0xe9 at position 4", "iconv -f WINDOWS-1252"]),
     ],
@@ -199,14 +197,6 @@ def test_a_file_of_any_size_is_read_line_by_line(tmp_path):
     file = tmp_path / "file.gz"
     file.write_bytes(gzip.compress(b"0-0 1-1 2-2\n" * (1 << 21), 1))
     assert sum(1 for _ in read_lines(file, 1 << 30)) == 1 << 21
-
-
-def test_an_archive_that_asks_for_much_memory_is_refused(tmp_path):
-    packed = lzma.compress(TEXT, lzma.FORMAT_ALONE)
-    file = tmp_path / "file.lzma"
-    file.write_bytes(packed[:1] + struct.pack("<I", 1 << 30) + packed[5:])  # the size of its dictionary
-    with pytest.raises(ValueError, match=r"file\.lzma cannot be unpacked .*emory.*xz -d"):
-        list(read_lines(file))
 
 
 SEGMENTS = '<seg id="1"> Él &amp; yo. </seg>\n<SEG id="2">Sí,\n&#191;no?</SEG>\n'
