@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
-import inspect
 import io
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -53,17 +49,13 @@ def join_help(kind: type[Any]) -> None:
     Call this before ``tyro.cli``, which would keep the line breaks of a docstring. A field's metadata takes precedence
     over its docstring.
     """
+    from docstring_parser import parse_from_object
+
     options = {each.name: each for each in dataclasses.fields(kind)}
-    for base in reversed(kind.__mro__):  # the docstring of the most derived class is used
-        if not dataclasses.is_dataclass(base):
-            continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
-        for pair in pairwise(definition.body):
-            match pair:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    if name in options:
-                        options[name].metadata = MappingProxyType({"help": " ".join(text.split())})
+    for base in reversed(kind.__mro__[:-1]):  # the docstring of the most derived class is used
+        for text in parse_from_object(base).params:
+            if text.arg_name in options and text.description:
+                options[text.arg_name].metadata = MappingProxyType({"help": " ".join(text.description.split())})
     for hint in get_type_hints(kind, include_extras=True).values():
         for nested in _dataclasses_in(hint):
             join_help(nested)
