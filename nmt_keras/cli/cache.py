@@ -60,5 +60,5 @@ def _key() -> str:
     lines = PROCESSOR.read_text().splitlines()
     processor = sorted({line for line in lines if line.startswith(names)})
     settings = [os.environ.get(name) for name in ("TF_NUM_INTRAOP_THREADS", "XLA_FLAGS", FLAGS)]
-    facts = version("tensorflow"), processor, len(available_cores()), settings
+    facts = version("tensorflow"), processor, available_cores(), settings
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

@@ -27,7 +27,7 @@ Flag = tyro.conf.FlagCreatePairsOff[bool]
 """An option without a value; ``False`` by default."""
 
 SUPPRESSED: Any = tyro.conf.Suppress  # Any, because mypy would read a subscript of it as a type
-SIDE_BY_SIDE = max(1, len(available_cores()) // BATCHES_AT_ONCE)
+SIDE_BY_SIDE = max(1, available_cores() // BATCHES_AT_ONCE)
 """Threads per operation for commands that run batches in parallel. With more, batches would wait for each other."""
 
 RARE = (

@@ -39,7 +39,7 @@ class Compare(Command):
     baseline: str | None = None
     """The recipe that all others are compared with. Default: each recipe is compared with the row above."""
     jobs: int = 1
-    """Number of runs trained at the same time, each in a separate process with its share of the cores."""
+    """Number of runs trained at the same time. If there are several, each process has its share of the cores."""
     width: float = 1.0
     """Factor of the size of every layer. With 0.25, a paper's model fits on a laptop."""
     gold: Path | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 from nmt_keras.config.checks import require, require_choices, require_each, require_positive
 from nmt_keras.cores import available_cores
 
-BATCHES_AT_ONCE = max(2, min(8, len(available_cores())))
+BATCHES_AT_ONCE = max(2, min(8, available_cores()))
 """Number of batches translated concurrently. While one batch runs small operations, the others keep the processors
 busy."""
 

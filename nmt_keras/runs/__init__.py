@@ -17,7 +17,6 @@ directory       names and formats of a run's files; checks that recipe and corpu
 training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
 training        trains and validates a run
 protocol        trains several systems with several seeds by the same protocol, and compares them
-processes       runs functions in separate processes, a limited number at a time
 run             ``Run`` and ``load_runs``
 """
 

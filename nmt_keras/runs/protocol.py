@@ -20,12 +20,12 @@ be resumed: existing results are kept, and a stopped run continues from its last
 
 import json
 import math
+import os
 import platform
 import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from joblib import Parallel, delayed
 
 from nmt_keras.config import Recipe, require
 from nmt_keras.cores import available_cores
@@ -42,12 +43,13 @@ from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
 from nmt_keras.io.files import make_folder, read_json, sole_writer, write_whole
+from nmt_keras.io.modules import IMPORTED, import_modules
 from nmt_keras.runs.directory import LOG, flat
-from nmt_keras.runs.processes import Processes
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import read_log
 
+THREADS = "TF_NUM_INTRAOP_THREADS"  # environment variable of TensorFlow
 RATES = (0.5, 1.0, 2.0)
 PILOT_SHARE = 1 / 6
 """Minimum number of updates of a pilot, as a share of the updates of a run. Pilots end with the next validation: with
@@ -59,14 +61,14 @@ class Study:
     """Systems, their corpus, and the protocol of their training.
 
     Raises:
-        ValueError: there is no system, two names or seeds are equal, a name is not allowed, the filters differ, the
-            test set is empty, or a baseline is not another system of the study.
+        ValueError: there is no system, two names are equal, a name is not allowed, the test set is empty, or a baseline
+            is not another system of the study.
     """
 
     folder: Path
     """Folder of the results."""
     systems: Sequence[Recipe]
-    """Systems in the order of the table. The name of a recipe is the name of the system."""
+    """Systems in the order of the table, with the same filters. The name of a recipe is the name of the system."""
     corpus: SplitCorpus
     """The corpus. At most 5,000 pairs of its test set are translated."""
     updates: int
@@ -90,11 +92,8 @@ class Study:
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]
         require(0 < len(names) == len(set(names)), "systems", "at least one system, with different names", names)
-        require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "at least one seed, all different", self.seeds)
         is_valid = all(re.fullmatch(r"[\w.+-]+", name) for name in names)
         require(is_valid, "systems", "names of letters, digits, and the characters _ . + -", names)
-        filters = {system.filters for system in self.systems}
-        require(len(filters) == 1, "systems", "the same filters, so that all train on the same pairs", filters)
         require(bool(self.corpus.test), "corpus", "a corpus with test pairs", self.corpus.name)
         all_baselines(names, self.baselines)
 
@@ -174,40 +173,57 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
 
     Args:
         study: Systems and protocol.
-        jobs: Number of runs trained at the same time, each in a separate process with its share of the cores.
+        jobs: Number of runs trained at the same time. If there are several, each process has its share of the cores.
         report: Receives messages for the user.
 
     Raises:
         ValueError: a result in the folder belongs to another recipe or corpus, or another process writes the folder.
         ChildProcessError: runs failed. The results of all other runs are written.
-        KeyboardInterrupt, SystemExit: a signal arrived. All processes have saved their state.
+        KeyboardInterrupt, SystemExit: a signal arrived. Processes are ended; their runs have their last checkpoints.
     """
     make_folder(study.folder / "runs")
     _require_same_study(study)
-    _ = study.pairs, study.corpus_facts  # cached now, because the threads below pickle the study
+    _ = study.pairs, study.corpus_facts  # cached now, because each process gets a copy of the study
     failed = []
-    with sole_writer(study.folder), Processes(jobs) as processes:
-
-        def work(system: Recipe, seed: int) -> None:
-            if seed == study.seeds[0] and study.needs_pilots and not study.pilot_path(system).exists():
-                processes.run(_train_pilots, study, system)
-            if not study.path(system, seed).exists():
-                processes.run(_train_and_score, study, system, seed)
-
+    if jobs > 1:
+        os.environ.setdefault(THREADS, str(max(1, available_cores() // jobs)))
+    with sole_writer(study.folder):
         for seeds in (study.seeds[:1], study.seeds[1:]):  # the pilots of the first seed choose the rates of all
-            names: dict[Future[None], str] = {}
-            for seed in seeds:
-                for system in study.systems:
-                    names[processes.threads.submit(work, system, seed)] = study.path(system, seed).stem
-            for future in as_completed(names):
-                if (error := future.exception()) is None:
+            works = [delayed(_work)(study, system, seed, IMPORTED) for seed in seeds for system in study.systems]
+            for name, error in Parallel(jobs, return_as="generator_unordered")(works):
+                if error is None:
                     rows = write_table(study)
                 else:
-                    failed.append(names[future])
-                    report(f"{names[future]}: {error}")
+                    failed.append(name)
+                    report(f"{name}: {error}")
     if failed:
         raise ChildProcessError(f"{', '.join(sorted(failed))}: failed. Run the same command again to train them.")
     return rows
+
+
+def _work(study: Study, system: Recipe, seed: int, modules: Sequence[str]) -> tuple[str, str | None]:
+    """Trains and scores a run, and before it the pilots, unless they have results.
+
+    Args:
+        study: Systems and protocol.
+        system: The system of the run.
+        seed: The seed of the run.
+        modules: Modules that register layers of the system.
+
+    Returns:
+        The name of the run, and the message of an expected error; ``None`` if there was none.
+    """
+    name = study.path(system, seed).stem
+    try:
+        import_modules(modules)
+        if seed == study.seeds[0] and study.needs_pilots and not study.pilot_path(system).exists():
+            _train_pilots(study, system)
+        if not study.path(system, seed).exists():
+            _train_and_score(study, system, seed)
+            tf.keras.backend.clear_session()
+    except (OSError, ValueError, FloatingPointError, MemoryError, tf.errors.OpError) as error:
+        return name, str(error)
+    return name, None
 
 
 def _train_pilots(study: Study, system: Recipe) -> None:
@@ -265,7 +281,7 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     pilots = read_json(study.pilot_path(system))["pilots"] if study.needs_pilots else []
     run = Run(study.run_folder(system, seed), recipe)
     _train(run, study)
-    seconds, cores = _seconds(run), len(available_cores())
+    seconds, cores = _seconds(run), int(os.environ.get(THREADS) or available_cores())
     if seed == study.seeds[0]:  # the pilot of the chosen rate is a part of the run
         seconds += sum(row["seconds"] for row in pilots if row["learning_rate"] != recipe.train.learning_rate)
     _say(run, f"translating {len(study.pairs):,} sentences")
