@@ -1,7 +1,6 @@
 """``nmt plot``: figures of alignments and training. ``nmt evaluate --to`` draws the scores."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,48 +14,24 @@ from nmt_keras.config import require
 from nmt_keras.io.lines import sentence_blocks
 from nmt_keras.runs.directory import LOG
 
-
-@dataclass(frozen=True, kw_only=True)
-class Picture(Command):
-    """Base class of the commands that draw a picture."""
-
-    to: Path | None = None
-    """Output file, .svg, .png or .pdf. Default: the name of the picture, such as curves.svg."""
-
-    def check(self) -> None:
-        """Raises ValueError if the file name does not end in .svg, .png or .pdf."""
-        suffixes = (".svg", ".png", ".pdf")
-        known = self.to is None or self.to.suffix.lower() in suffixes
-        require(known, "--to", "a file name that ends in .svg, .png or .pdf", str(self.to))
-
-    def __call__(self, console: Console) -> None:
-        """Writes the picture and prints the name of its file."""
-        from matplotlib import style
-
-        file = self.to or Path(f"{type(self).__name__.lower()}.svg")
-        with style.context("default"):  # a user's matplotlibrc may need LaTeX
-            self.draw(file)
-        print(file)
-
-    @abstractmethod
-    def draw(self, file: Path) -> None:
-        """Draws the picture and writes it into ``file``."""
+SUFFIXES = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curves(Picture):
+class Curves(Command):
     """Training curves of a run, or validation curves of several runs."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories."""
+    to: Path = Path("curves.svg")
+    """Output file, .svg, .png or .pdf."""
 
     def check(self) -> None:
         """Raises ValueError if there is no run."""
-        super().check()
         require(bool(self.runs), "RUN", "at least one run directory", self.runs)
 
-    def draw(self, file: Path) -> None:
-        """Draws the curves and writes them into ``file``."""
+    def __call__(self, console: Console) -> None:
+        """Writes the curves."""
         from nmt_keras.plotting import compare_training, save_figure, training_curves
         from nmt_keras.training import read_log
 
@@ -66,47 +41,34 @@ class Curves(Picture):
                     f"RUN: expected a run directory with a training log; {run / LOG} does not exist. Train a run first."
                 )
         logs = {str(run): read_log(run / LOG) for run in self.runs}
-        save_figure(training_curves(*logs.values()) if len(logs) == 1 else compare_training(logs), file)
+        save_figure(training_curves(*logs.values()) if len(logs) == 1 else compare_training(logs), self.to)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heatmap(Picture, SearchCommand):
-    """Heatmap of attention weights. Several sentences or an n-best list give a grid of heatmaps."""
+class Heatmap(SearchCommand):
+    """Heatmap of attention weights. Several sentences give a grid of heatmaps."""
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")]
     """Sentences to translate."""
-    n_best: int = 1
-    """Number of translations to draw for each sentence, best first."""
+    to: Path = Path("heatmap.svg")
+    """Output file, .svg, .png or .pdf."""
 
     def check(self) -> None:
         """Raises ValueError if there is nothing to draw."""
-        super().check()
         require(bool(self.sentences), "SENTENCE", "at least one sentence", self.sentences)
         require_sentences(self.sentences)
-        require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
 
-    def draw(self, file: Path) -> None:
-        """Draws the heatmaps and writes them into ``file``."""
-        from nmt_keras.plotting import Panel, alignment_grid, alignment_heatmap, save_figure
+    def __call__(self, console: Console) -> None:
+        """Writes the heatmaps."""
+        from nmt_keras.plotting import Panel, alignment_grid, save_figure
         from nmt_keras.translation.word_alignment import align_words
 
         given = list(chain.from_iterable(sentence_blocks(self.sentences, warnings.warn)))
-        if self.n_best == 1:
-            translations = load_translator(self.path, self.ensemble, self.search).translate(given)
-        else:
-            found = load_translator(self.path, self.ensemble, self.search, self.n_best).translate_nbest(given)
-            translations = [translation for best in found for translation in best[: self.n_best]]
         panels = []
-        for each in translations:
+        for each in load_translator(self.path, self.ensemble, self.search).translate(given):
             words = align_words(each.source_tokens, each.tokens, each.alignment)
-            title = f"{each.text} ({each.score:.2f})" if self.n_best > 1 else None
-            panels.append(Panel(words.alignment, words.source, words.target, title))
-        if len(panels) == 1:
-            (panel,) = panels
-            figure = alignment_heatmap(panel.alignment, panel.source_tokens, panel.target_tokens, title=panel.title)
-        else:
-            figure = alignment_grid(panels, columns=self.n_best if len(given) > 1 < self.n_best else None)
-        save_figure(figure, file)
+            panels.append(Panel(words.alignment, words.source, words.target))
+        save_figure(alignment_grid(panels), self.to)
 
 
 @dataclass(frozen=True)
@@ -124,9 +86,15 @@ class Plot(Command):
         return cls(picture=Heatmap(path=tyro.MISSING, sentences=tyro.MISSING, search=search))
 
     def check(self) -> None:
-        """Checks the options of the picture."""
+        """Raises ValueError if the options of the picture are invalid."""
+        to = self.picture.to
+        require(to.suffix.lower() in SUFFIXES, "--to", "a file name that ends in .svg, .png or .pdf", str(to))
         self.picture.check()
 
     def __call__(self, console: Console) -> None:
-        """Draws the picture."""
-        self.picture(console)
+        """Writes the picture and prints the name of its file."""
+        from matplotlib import style
+
+        with style.context("default"):  # a user's matplotlibrc may need LaTeX
+            self.picture(console)
+        print(self.picture.to)

@@ -1,15 +1,15 @@
 """Training curves of one or several runs: losses and validation BLEU against steps."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from nmt_keras.config import require
-from nmt_keras.plotting.style import COLOURS, SCREEN_DPI, add_legend, finish, looks
+from nmt_keras.plotting.style import COLOURS, INK, SCREEN_DPI, add_legend, finish, looks
 
 Rows = Sequence[Mapping[str, float]]
 """Rows of a run's log, in any order. Each has ``step`` and any of ``loss``, ``valid_loss`` (nats per token) and
@@ -32,16 +32,12 @@ def training_curves(log: Rows) -> Figure:
         ValueError: a row has no ``step``, or there is nothing to draw.
     """
     curves = _curves("log", log, tuple(PANEL_OF))
-    figure, panels = _panels([PANEL_OF[key] for key in curves])
-    for key, points in curves.items():
-        # Markers make single points and sparse validations visible.
-        marker = None if key == "loss" and len(points) > 1 else "o"
-        name, colour = ("training", COLOURS[0]) if key == "loss" else ("validation", COLOURS[1])
-        panels[PANEL_OF[key]].plot(*points.T, label=name, color=colour, marker=marker, markersize=4)
-    for axes in panels.values():
-        finish(axes)
-    add_legend(figure)
-    return figure
+    marker = "o" if len(curves.get("loss", ())) == 1 else None  # makes a single point visible
+    training = {"label": "training", "color": COLOURS[0], "marker": marker, "markersize": 4}
+    validation = {"label": "validation", "color": COLOURS[1], "marker": "o", "markersize": 4}
+    return _stacked(
+        [(PANEL_OF[key], points, training if key == "loss" else validation) for key, points in curves.items()]
+    )
 
 
 def compare_training(logs: Mapping[str, Rows]) -> Figure:
@@ -58,17 +54,15 @@ def compare_training(logs: Mapping[str, Rows]) -> Figure:
     """
     require(bool(logs), "logs", "at least one run", dict(logs))
     all_curves = {name: _curves(f"logs[{name!r}]", log, ("valid_loss", "valid_bleu")) for name, log in logs.items()}
-    drawn = [key for key in ("valid_loss", "valid_bleu") if any(key in curves for curves in all_curves.values())]
-    figure, panels = _panels([{"valid_loss": "validation loss (nats per token)"}.get(key, "BLEU") for key in drawn])
     lines, families = looks(list(logs))
-    for line, curves in zip(lines, all_curves.values(), strict=True):
-        for key, axes in zip(drawn, panels.values(), strict=True):
-            if key in curves:
-                axes.plot(*curves[key].T, **line, markersize=5)
-    for axes in panels.values():
-        finish(axes)
-    add_legend(figure, families)
-    return figure
+    panels = {"valid_loss": "validation loss (nats per token)", "valid_bleu": "BLEU"}
+    curves = [
+        (panel, found[key], {**line, "markersize": 5})
+        for key, panel in panels.items()
+        for line, found in zip(lines, all_curves.values(), strict=True)
+        if key in found
+    ]
+    return _stacked(curves, families)
 
 
 def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.float64]]:
@@ -85,13 +79,24 @@ def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.
     return curves
 
 
-def _panels(quantities: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
-    """Returns a figure with one panel per quantity, stacked vertically, and the panels by quantity."""
-    names = list(dict.fromkeys(quantities))
-    figure = Figure(figsize=(PANEL_WIDTH, PANEL_HEIGHT * len(names)), dpi=SCREEN_DPI, layout="constrained")
-    panels = dict(zip(names, figure.subplots(len(names), sharex=True, squeeze=False)[:, 0], strict=True))
+def _stacked(
+    curves: Sequence[tuple[str, NDArray[np.float64], Mapping[str, Any]]], families: Sequence[str] = ()
+) -> Figure:
+    """Draws curves in panels, one above the other.
+
+    Args:
+        curves: Quantity, points [N, 2] and look of each curve. Curves of the same quantity share a panel.
+        families: Font families of the legend.
+    """
+    quantities = list(dict.fromkeys(quantity for quantity, _, _ in curves))
+    figure = Figure(figsize=(PANEL_WIDTH, PANEL_HEIGHT * len(quantities)), dpi=SCREEN_DPI, layout="constrained")
+    panels = dict(zip(quantities, figure.subplots(len(quantities), sharex=True, squeeze=False)[:, 0], strict=True))
+    for quantity, points, look in curves:
+        panels[quantity].plot(*points.T, **look)
     for quantity, axes in panels.items():
         axes.set_ylabel(quantity)
-    axes.set_xlabel("step")
+        finish(axes)
+    axes.set_xlabel("step", color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    return figure, panels
+    add_legend(figure, families)
+    return figure

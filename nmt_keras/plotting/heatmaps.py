@@ -70,7 +70,7 @@ def alignment_heatmap(
     Warns:
         UserWarning: see ``labels.fonts_for``.
     """
-    return _draw([Panel(alignment, source_tokens, target_tokens, title)], columns=1, edge=LONG_EDGE)
+    return _draw([Panel(alignment, source_tokens, target_tokens, title)], columns=1)
 
 
 def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Figure:
@@ -89,11 +89,10 @@ def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Fi
     require(len(panels) >= 1, "panels", "at least one sentence pair", len(panels))
     columns = math.ceil(math.sqrt(len(panels))) if columns is None else columns
     require(columns >= 1, "columns", "a positive number", columns)
-    return _draw(panels, columns=min(columns, len(panels)), edge=PANEL_EDGE)
+    return _draw(panels, columns=min(columns, len(panels)))
 
 
-def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
-    """Draws ``panels``, each with a preferred longer edge of ``edge`` inches."""
+def _draw(panels: Sequence[Panel], *, columns: int) -> Figure:
     checked = []
     for panel in panels:
         _require_tokens("source_tokens", panel.source_tokens)
@@ -103,6 +102,7 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
     labels = [token_label(token) for panel in checked for token in (*panel.source_tokens, *panel.target_tokens)]
     families, replacements = fonts_for("".join([*labels, *(one_line(panel.title or "") for panel in panels)]))
 
+    edge = LONG_EDGE if len(panels) == 1 else PANEL_EDGE
     cells = [float(np.clip(edge / max(np.shape(panel.alignment)), SMALLEST_CELL, LARGEST_CELL)) for panel in checked]
     sizes = [cell * np.array(np.shape(panel.alignment)) for panel, cell in zip(checked, cells, strict=True)]
     rows = math.ceil(len(panels) / columns)
@@ -161,15 +161,12 @@ def _checked_weights(alignment: ArrayLike, target_length: int, source_length: in
         weights.shape,
         "Remove padding, and keep END.",
     )
-    not_finite = np.count_nonzero(~np.isfinite(weights))
-    hint = "A source whose positions are all masked gives NaN."
-    require(not_finite == 0, "alignment", "finite weights", f"{not_finite} NaN or infinite", hint)
     # The bfloat16 weights of the pieces of a word can sum to more than 1, because they are rounded.
     require(
         bool(0.0 <= weights.min() and weights.max() <= 1.01),
         "alignment",
         "weights in [0, 1]",
         f"weights from {weights.min():g} to {weights.max():g}",
-        "Pass the probabilities after the softmax.",
+        "Pass the probabilities after the softmax. A source whose positions are all masked gives NaN.",
     )
     return weights

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from nmt_keras.config import require
 from nmt_keras.plotting.style import BAND_OPACITY, COLOURS, SCREEN_DPI, add_legend, finish, looks
 
 Score = tuple[float, float, float]
@@ -24,16 +23,9 @@ def bleu_by_length(
         systems: BLEU in each bin, by system name.
         unit: Unit of length.
 
-    Raises:
-        ValueError: there is no bin or no system, or a list differs from ``bins`` in length.
-
     Warns:
         UserWarning: see ``labels.fonts_for``.
     """
-    require(bool(bins), "bins", "at least one range of lengths", list(bins))
-    require(bool(systems), "systems", "at least one", dict(systems))
-    for name, scores in {"sentences": sentences, **systems}.items():
-        require(len(scores) == len(bins), name, f"one value for each of {len(bins)} bins", len(scores))
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=SCREEN_DPI, layout="constrained")
     axes = figure.subplots()
     lines, families = looks(list(systems))
@@ -60,7 +52,6 @@ def bars(values: Mapping[str, float], unit: str) -> Figure:
     Warns:
         UserWarning: see ``labels.fonts_for``.
     """
-    require(bool(values), "values", "at least one", dict(values))
     figure = Figure(figsize=(WIDTH, 1.1 + ROW_HEIGHT * len(values)), dpi=SCREEN_DPI, layout="constrained")
     axes = figure.subplots()
     lines, families = looks(list(values))
@@ -79,13 +70,9 @@ def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
     Args:
         scores: Scores by metric, then by system. All metrics have the same systems.
 
-    Raises:
-        ValueError: there is no metric, or a metric has no system.
-
     Warns:
         UserWarning: see ``labels.fonts_for``.
     """
-    require(bool(scores) and all(scores.values()), "scores", "at least one metric, with systems", dict(scores))
     names = list(next(iter(scores.values())))
     figure = Figure(figsize=(WIDTH, 1.1 + ROW_HEIGHT * len(names)), dpi=SCREEN_DPI, layout="constrained")
     lines, families = looks(names)
