@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.metrics import (
     AlignmentError,
@@ -24,14 +22,7 @@ from nmt_keras.evaluation.report import Report
 from nmt_keras.io.files import locked, make_folder, write_whole
 from nmt_keras.io.lines import one_line
 from nmt_keras.markdown import escaped, table
-from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure, score_intervals
-from nmt_keras.translation.word_alignment import align_words
-
-HEATMAPS = 4
-"""Maximum number of alignments in a picture."""
-
-LONGEST_DRAWN = 40
-"""Maximum number of words per side of a drawn alignment. Longer pairs are skipped."""
+from nmt_keras.plotting import bleu_by_length, save_figure, score_intervals
 
 EFFECTIVE, NO_4_GRAM = "eff:yes", "(without 4-grams)"
 """Part of sacreBLEU's signature if no translation or no reference has a 4-gram, and the mark of such a length bin."""
@@ -39,7 +30,6 @@ EFFECTIVE, NO_4_GRAM = "eff:yes", "(without 4-grams)"
 TITLES = {
     "scores": "BLEU and chrF of each system, with 95 % intervals",
     "bleu-by-length": "BLEU of each system by length of the source",
-    "worst-alignments": "Alignments of the worst translations",
 }
 """Captions of the pictures, by file name without suffix."""
 
@@ -249,39 +239,6 @@ def _interval(score: Estimate) -> tuple[float, float, float]:
     return score.mean, score.low, score.high
 
 
-def score_picture(comparison: Comparison) -> Figure:
-    """Draws BLEU and chrF of the systems."""
-    systems = comparison.systems
-    return score_intervals(
-        {
-            "BLEU": {system.name: _interval(system.bleu) for system in systems},
-            "chrF": {system.name: _interval(system.chrf) for system in systems},
-        }
-    )
-
-
-def length_picture(comparison: Comparison) -> Figure:
-    """Draws BLEU of the systems by length of the source."""
-    bins = comparison.by_length
-    return bleu_by_length(
-        [each.label for each in bins],
-        [each.sentences for each in bins],
-        {system.name: [_interval(each.bleu[system.name]) for each in bins] for system in comparison.systems},
-        comparison.length_unit,
-    )
-
-
-def worst_alignments(comparison: Comparison, report: Report) -> Figure | None:
-    """Draws one system's alignments of the worst sentences. Returns ``None`` if all of them are too long."""
-    panels = []
-    for sentence in comparison.worst:
-        translation = report.translations[sentence.number - 1]
-        words = align_words(translation.source_tokens, translation.tokens, translation.alignment)
-        if max(words.alignment.shape) <= LONGEST_DRAWN:
-            panels.append(Panel(words.alignment, words.source, words.target, f"sentence {sentence.number}"))
-    return alignment_grid(panels[:HEATMAPS]) if panels else None
-
-
 def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: Path) -> Path:
     """Writes ``report.md``, its pictures as SVG, PDF and PNG, and the translations of each system into ``folder``.
 
@@ -289,16 +246,28 @@ def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: 
 
     Args:
         comparison: The comparison.
-        reports: Reports of the systems, by name. The alignments of the first are drawn.
+        reports: Reports of the systems, by name.
         folder: Output folder, created if missing. An earlier report is replaced.
 
     Returns:
         The path of ``report.md``, which is written last.
     """
     make_folder(folder)
-    figures = {"scores.svg": score_picture(comparison), "bleu-by-length.svg": length_picture(comparison)}
-    if (heatmaps := worst_alignments(comparison, next(iter(reports.values())))) is not None:
-        figures["worst-alignments.svg"] = heatmaps
+    systems, bins = comparison.systems, comparison.by_length
+    figures = {
+        "scores.svg": score_intervals(
+            {
+                "BLEU": {system.name: _interval(system.bleu) for system in systems},
+                "chrF": {system.name: _interval(system.chrf) for system in systems},
+            }
+        ),
+        "bleu-by-length.svg": bleu_by_length(
+            [each.label for each in bins],
+            [each.sentences for each in bins],
+            {system.name: [_interval(each.bleu[system.name]) for each in bins] for system in systems},
+            comparison.length_unit,
+        ),
+    }
     written = folder / "report.md"
     with locked(written):  # another process may write its report, and the files belong together
         for name, figure in figures.items():
