@@ -5,8 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -41,9 +39,6 @@ occurs in the training set. The others occur in no training set."""
 
 MODEL_FOLDER = Path("saved_models/demo")
 """Folder of the demo's exports. No other command writes there by default."""
-
-SERVER_SECONDS = 300.0
-"""Seconds after which the embedded server is killed if it has not answered."""
 
 STEPS = (
     "corpus",
@@ -104,7 +99,7 @@ def demonstrate(
     next(steps)
     say(ask(version, questions[0]))
     next(steps, None)
-    for line in next_commands(corpus.name == SAMPLE_NAME, questions[0]):
+    for line in next_commands(questions[0]):
         say(f"  {line}")
 
 
@@ -115,21 +110,15 @@ def ask(version: Path, sentence: str) -> str:
         OSError: the server did not start, did not answer, or returned an error.
     """
     command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
+    command += ["--log-level", "error"]
     # The server runs on the CPU, because this process may hold all memory of the GPU.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
-    with (
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
-    ):
-        assert server.stdout is not None
-        timer = threading.Timer(SERVER_SECONDS, server.kill)
-        timer.start()
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
         try:
-            line = server.stdout.readline()
+            line = server.stdout.readline() if server.stdout else ""
             if not line.startswith("Listening on "):
-                errors.seek(0)
-                raise OSError(f"the embedded server did not start: {errors.read().strip()[-500:]}")
+                raise OSError("the embedded server did not start, see its message")
             url = f"{line.split()[-1]}/v1/models/{quote(version.parent.name)}:predict"
             answer = httpx.post(url, content=request.encode(), timeout=60, trust_env=False)
             answer.raise_for_status()
@@ -137,20 +126,14 @@ def ask(version: Path, sentence: str) -> str:
             raise OSError(f"the embedded server did not answer {request}: {error}") from error
         finally:
             server.terminate()
-            server.wait()
-            timer.cancel()
     return f"  POST {url}\n  {request}\n{json.dumps(answer.json(), indent=4, ensure_ascii=False)}"
 
 
-def next_commands(sample: bool, sentence: str) -> Sequence[str]:
+def next_commands(sentence: str) -> Sequence[str]:
     """Returns the commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
-    lines = [
+    return [
         f"{python} -m nmt_keras serve     starts the server on http://127.0.0.1:8501; in another terminal, run:",
         f"{python} -m nmt_keras_serve.client --model {MODEL_FOLDER.name} {shlex.quote(sentence)}",
+        "notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab",
     ]
-    if sample:
-        lines.insert(0, f"{python} -m nmt_keras demo --corpus spa-eng.zip     repeats the demo with the real corpus")
-    if Path("notebooks").is_dir():  # in a clone; the package does not contain them
-        lines.append("notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab")
-    return lines

@@ -37,21 +37,13 @@ def test_questions_of_another_corpus_are_held_out_sentences():
     assert demo.questions_of(tested, ("es", "en")) == demo.QUESTIONS["spa-eng"]
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("import sys; sys.exit('no model found')", "no model found"),
-        ("import time; time.sleep(600)", ""),
-        ("import os, sys; sys.exit(' '.join(map(os.environ.get, ['CUDA_VISIBLE_DEVICES', 'KEPT'])))", "-1 yes"),
-    ],
-    ids=["fails", "hangs", "sees no GPU"],
-)
-def test_a_server_that_does_not_start_is_reported_with_its_message(program, message, monkeypatch, tmp_path):
+def test_a_server_that_does_not_start_is_reported_after_its_message(monkeypatch, tmp_path, capfd):
     """The server gets no GPU, because the demo itself may hold all of the GPU's memory."""
+    program = "import os, sys; sys.exit(' '.join(map(os.environ.get, ['CUDA_VISIBLE_DEVICES', 'KEPT'])))"
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda _, **options: real([sys.executable, "-c", program], **options))
-    monkeypatch.setattr(demo, "SERVER_SECONDS", 60.0 if message else 0.2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("KEPT", "yes")
-    with pytest.raises(OSError, match=rf"the embedded server did not start: {message}$"):
+    with pytest.raises(OSError, match="the embedded server did not start"):
         demo.ask(tmp_path / "sample" / "1", "hola")
+    assert capfd.readouterr().err == "-1 yes\n"
