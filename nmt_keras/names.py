@@ -9,7 +9,7 @@ a side effect.
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -47,30 +47,24 @@ class _Entry:
         return getattr(importlib.import_module(CLASSES[self.name]), self.name).from_config(config)
 
 
-class _KerasFinder(MetaPathFinder, Loader):
-    """Finds and imports Keras as Python does, then registers the entries."""
+class _KerasFinder(MetaPathFinder):
+    """Finds Keras as Python does. Registers the entries when Keras has been imported."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Returns the spec of Keras, with this loader; None for other modules."""
+        """Returns the spec of Keras; None for other modules."""
         if name != "keras":
             return None
-        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
-        spec = next(filter(None, specs), None)
-        if spec and spec.loader:
-            self.loader, spec.loader = spec.loader, self
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        if (spec := next(filter(None, others), None)) and spec.loader:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                execute(module)
+                sys.meta_path.remove(self)
+                _register()
+
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Creates the module as Python does."""
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Imports Keras and registers the entries."""
-        if module.__spec__:
-            module.__spec__.loader = module.__loader__ = self.loader
-        self.loader.exec_module(module)
-        sys.meta_path.remove(self)
-        _register()
 
 
 def _register() -> None:
