@@ -6,7 +6,6 @@ import re
 import typing
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar
 
 from nmt_keras.io.errors import require, require_choice
@@ -126,10 +125,7 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
     hints, values = typing.get_type_hints(kind), {}
     nested = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
     for name, value in without_removed(kind, fields, where).items():
-        if name not in hints:
-            nearest = get_close_matches(str(name), hints, n=1)
-            hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            raise ValueError(f"{where}{name}: there is no such field.{hint}")
+        require_choice(f"{where}{name}", tuple(hints), name)
         if name in nested:
             values[name] = record_from(nested[name], value, f"{where}{name}.")
         else:

@@ -33,9 +33,7 @@ class FilterConfig(PairFilters):
     max_tokens: int = 80
     """Maximum number of tokens per side, END included. A lower limit of the tokenizer takes precedence."""
     drop_identical: bool = True
-    """If True, pairs with identical source and target are skipped."""
     drop_duplicates: bool = True
-    """If True, a pair that occurs several times is kept once."""
 
     def __post_init__(self) -> None:
         require(self.max_tokens >= 2, "FilterConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)

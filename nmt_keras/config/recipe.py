@@ -75,7 +75,5 @@ class Recipe:
         """Returns a recipe written by ``to_json``. Any other text raises a ValueError that names ``where``."""
         try:
             return record_from(cls, json.loads(text))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"{where}: expected a recipe as JSON; {error}.") from error
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -150,16 +151,12 @@ _SCALARS = {
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    _require_distinct(name for name, _ in members)
-    return dict(members)
-
-
-def _require_distinct(fields: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for field in fields:
-        if field in seen:
-            raise ValueError(f"received several values of {field}")
-        seen.add(field)
+    """Returns an object of JSON or YAML. Raises ValueError if a field has several values."""
+    found = dict(members)
+    if len(found) < len(members):
+        ((field, _),) = Counter(name for name, _ in members).most_common(1)
+        raise ValueError(f"received several values of {field}")
+    return found
 
 
 def _read(path: Path) -> Recipe:
@@ -183,7 +180,7 @@ def _read(path: Path) -> Recipe:
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            _require_distinct(key.value for key, _ in node.value if isinstance(key.value, str))
+            _object([(key.value, None) for key, _ in node.value if isinstance(key.value, str)])
             return super().construct_mapping(node, deep)
 
     for kind, pattern in _SCALARS.items():

@@ -301,7 +301,7 @@ BOMBS = {
     "alias": ("name: *a\n", "line 1 has an anchor"),
     "key": ("name: a\n? *a\n: 1\n", "line 2 has an anchor"),
     "merged anchor": ("base: &base {seed: 1}\nname: a\ntrain: {<<: *base}\n", "line 1 has an anchor"),
-    "merged": ("name: a\ntrain: {<<: {seed: 1}}\n", "train.<<: there is no such field"),
+    "merged": ("name: a\ntrain: {<<: {seed: 1}}\n", "train.<<: expected one of steps, epochs, "),
     "time": ("name: a\nsource: !!timestamp 2026-01-01\n", "line 2 has an anchor"),
     "bytes": ("name: a\nsource: !!binary eA==\n", "line 2 has an anchor"),
     "set": ("name: a\nsource: !!set {x}\n", "line 2 has an anchor"),
@@ -319,7 +319,7 @@ BOMBS = {
     "open objects": ("name: " + "{a: " * 15_000, "recursion depth"),
     "indented lists": ("name:\n" + "".join(f"{' ' * level}- \n" for level in range(300)), "nested|recursion"),
     "lists on a line": ("name: a\nsource:\n" + "- " * 30_000, "recursion depth"),
-    "keys": ("".join(f"k{number}: 1\n" for number in range(6000)), "k0: there is no such field"),
+    "keys": ("".join(f"k{number}: 1\n" for number in range(6000)), "k0: expected one of name, corpus, "),
     "comment": ("#" * (1 << 16), "at most 65,536 bytes"),
 }
 """Recipes that would take much time or memory, or would end in an error without the name of the file."""
