@@ -193,10 +193,10 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
             raise
         if debug:
             traceback.print_exc()
-        _fail(code if isinstance(error, ValueError) else 1, error, arguments)
+        _fail(code if isinstance(error, ValueError) else 1, error)
 
 
-def _fail(code: int, error: Exception, arguments: Sequence[str] = ()) -> NoReturn:
+def _fail(code: int, error: Exception) -> NoReturn:
     """Prints an error in one line and exits."""
-    print(f"nmt: {with_options(message(described(error)), arguments)}", file=sys.stderr)
+    print(f"nmt: {with_options(message(described(error)))}", file=sys.stderr)
     raise SystemExit(code) from error

@@ -24,9 +24,6 @@ GROUPS = {
 }
 """Prefixes of the options that set the fields of each configuration class."""
 
-PATHS = frozenset(f"--{name}" for name in ("corpus", "valid", "test", "pairs", "alignments", "domain", "ensemble"))
-"""Options whose values are the paths that errors about a path are about."""
-
 
 class Console:
     """Prints messages on standard error, with a progress bar if it is a terminal."""
@@ -78,15 +75,11 @@ class Console:
             self._bar = None
 
 
-def with_options(message: str, arguments: Sequence[str] = ()) -> str:
+def with_options(message: str) -> str:
     """Returns a message with command-line options in place of fields and arguments.
 
     If the message gives both names, only the option remains: "max_malformed=0.1 (--max-malformed)" becomes
     "--max-malformed 0.1".
-
-    Args:
-        message: The message.
-        arguments: The command line. If the message is about a path, the path's option is named.
     """
 
     def option(field: re.Match[str]) -> str:
@@ -100,9 +93,5 @@ def with_options(message: str, arguments: Sequence[str] = ()) -> str:
     message = re.sub(both, lambda names: f"{names[2]} {names[1] or ''}".rstrip(), message)
     changed = r"(?<![\w./-])(?:train|model|search|source|target|corpus)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
     message = re.sub(changed, lambda field: f"--{field[0].replace('_', '-')}", message)
-    place, typed = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE", ""
-    words = {word.strip("'\",;:.()[]") for word in message.split()}
-    for each in " ".join(arguments).replace("=", " ").split():
-        typed = each if each.startswith("--") else typed
-        place = typed if typed in PATHS and each in words else place
+    place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
     return re.sub(r"^paths?: ", f"{place}: ", message)

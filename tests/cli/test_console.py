@@ -79,18 +79,3 @@ def test_lines_are_counted_on_a_terminal_that_shows_no_results(out, error, shown
 )  # fmt: skip
 def test_messages_name_what_is_typed_on_the_command_line(message, told):
     assert with_options(message) == told
-
-
-@pytest.mark.parametrize(
-    ("line", "place"),
-    [
-        ("train --corpus x.tsv --valid y.tsv", "--corpus"),
-        ("train --corpus a.tsv --valid=x.tsv", "--valid"),
-        ("evaluate run --pairs a.es x.tsv", "--pairs"),
-        ("score run --source-column 1 x.tsv", "FILE"),
-        ("train --run r", "FILE"),
-    ],
-)
-def test_an_error_about_a_path_names_the_option_that_it_was_passed_with(line, place):
-    told = with_options("path: expected an existing text file, received x.tsv. Check the path.", line.split())
-    assert told == f"{place}: expected an existing text file, received x.tsv. Check the path."
