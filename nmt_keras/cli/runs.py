@@ -26,12 +26,9 @@ class Recipes(Command):
     computes: ClassVar[bool] = False
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
     """Recipe to print. Default: one line about each recipe."""
-    yaml: Flag = False
-    """Print the recipe as YAML, which is the only format."""
 
     def check(self) -> None:
-        """Raises ValueError if there is no such recipe, or if ``--yaml`` is given without a recipe."""
-        require(self.name is not None or not self.yaml, "--yaml", "a recipe name before it", self.name)
+        """Raises ValueError if there is no such recipe."""
         if self.name is not None:
             find_recipe(self.name)
 

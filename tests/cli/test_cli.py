@@ -1,6 +1,5 @@
 """The commands on a tiny run: options, standard input and output, results, errors and signals."""
 
-import csv
 import functools
 import io
 import json
@@ -245,27 +244,6 @@ def test_given_pairs_are_aligned_in_the_pharaoh_format_or_as_json(run_folder, pa
         assert np.array(row["weights"]) == pytest.approx(aligned.alignment, abs=1e-3)
 
 
-def test_translations_are_aligned_and_a_blank_line_stays_blank(run_folder, type_in, answers):
-    type_in("\n" + "\n".join(SENTENCES) + "\n")
-    blank, *found = answers("align", run_folder, "--translations")
-    assert blank == "\t"
-    for line, source, each in zip(found, SENTENCES, nmt_keras.load(run_folder).translate(SENTENCES), strict=True):
-        words = written_words(align_words(each.source_tokens, each.tokens, each.alignment), source, each.text)
-        assert line == f"{each.text}\t{to_pharaoh(links(words))}"
-
-
-@pytest.mark.parametrize(("separator", "column", "first"), [(",", "text", "id,text,n\n"), ("\t", "1", "")])
-def test_a_column_of_a_table_is_translated(separator, column, first, run_folder, tmp_path, answers):
-    (tmp_path / "cells.csv").write_text(first + separator.join(["7", '"{} {}"', "a\n"]).format(*SENTENCES) + "8\n")
-    command = ["translate", run_folder, tmp_path / "cells.csv", "--column", column]
-    answers(*command, "--to", tmp_path / "out.csv")
-    (whole,) = answers("translate", run_folder, " ".join(SENTENCES))
-    with (tmp_path / "out.csv").open(newline="") as file:
-        found = list(csv.reader(file, delimiter=separator))
-    assert found == [*([["id", "text", "n"]] if first else []), ["7", whole, "a"], ["8"]]
-    assert answers(*command) == (tmp_path / "out.csv").read_text().splitlines()
-
-
 def test_lines_that_lose_markup_are_counted_and_the_first_is_named(run_folder, type_in, capsys):
     type_in("No.\nEl {perro}, %s.\n")
     cli.main(["translate", str(run_folder), "--json"])
@@ -293,9 +271,7 @@ def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(
 def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
-    Path("mine.yaml").write_text(
-        "\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"), "utf-8-sig"
-    )
+    Path("mine.yaml").write_text("\n".join(answers("recipes", "tutorial")).replace("tutorial", "mine"), "utf-8-sig")
     assert cli.parse(["train", "mine.yaml", "--minutes", "3"]).chosen().name == "mine"
 
 
@@ -572,11 +548,11 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
     assert "at most 3" in fails("translate", exported, "No.", "--n-best", 4)
 
 
-def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_path, answers):
+def test_heatmaps_of_one_sentence_and_of_several_are_drawn(run_folder, tmp_path, answers):
     one, grid = tmp_path / "one.svg", tmp_path / "grid.png"
     with matplotlib.rc_context({"text.usetex": True}):  # a user's matplotlibrc
         assert answers("plot", "heatmap", run_folder, SENTENCES[0], "--to", one) == [str(one)]
-    assert answers("plot", "heatmap", run_folder, *SENTENCES, "--n-best", 2, "--to", grid) == [str(grid)]
+    assert answers("plot", "heatmap", run_folder, *SENTENCES, "--to", grid) == [str(grid)]
     assert one.read_bytes().startswith(b"<?xml")
     assert grid.read_bytes().startswith(b"\x89PNG")
 
