@@ -42,7 +42,7 @@ class Rule(NamedTuple):
 
     fields: str  # names with their classes, such as "DecoderConfig.units"; a comma separates several
     expected: str  # valid values; names of fields in braces are replaced by their values
-    holds: Callable[[Any], bool]  # of the configuration
+    holds: Callable[..., bool]  # of the configuration
     hint: str = ""
 
 
