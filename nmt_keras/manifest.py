@@ -1,10 +1,11 @@
 """Manifest of an exported version, and the default search that it declares. Needs no TensorFlow."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nmt_keras.config import SearchConfig, record_from
+from nmt_keras.config import Recipe, SearchConfig, record_from, require
 from nmt_keras.io.files import read_json, require_format
 
 EXTRA = "assets.extra"
@@ -26,6 +27,19 @@ def read_manifest(version_folder: Path) -> dict[str, Any]:
     """Returns the manifest of an exported version, or {} if it has none."""
     path = version_folder / MANIFEST
     return read_json(path) if path.exists() else {}
+
+
+def exported_recipe(version_folder: Path) -> Recipe:
+    """Returns the recipe of an exported version whose model can be rebuilt.
+
+    Raises:
+        ValueError: the version has an older format, without tokenizers and named weights, or is no export of a run.
+    """
+    manifest, path = read_manifest(version_folder), str(version_folder / MANIFEST)
+    hint, expected = "Export the run again: nmt export RUN.", f"format {FORMAT}, with tokenizers and named weights"
+    require(manifest.get("format") == FORMAT, path, expected, manifest.get("format"), hint)
+    require("recipe" in manifest, path, "the field 'recipe' of an exported run", sorted(manifest), hint)
+    return Recipe.from_json(json.dumps(manifest["recipe"]), path)
 
 
 def versions(model_folder: Path) -> list[int]:

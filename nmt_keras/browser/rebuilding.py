@@ -1,13 +1,12 @@
 """Builds translators from named weights, such as those of an exported version."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from nmt_keras.browser.weights import Weights
-from nmt_keras.config import ModelConfig, Recipe, SearchConfig, require
+from nmt_keras.config import ModelConfig, SearchConfig, require
 from nmt_keras.export.assets import SIDES, WEIGHTS, named_variables, read_weights
-from nmt_keras.manifest import FORMAT, MANIFEST, read_manifest
+from nmt_keras.manifest import exported_recipe, read_manifest
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import Tokenizer, load_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -41,12 +40,9 @@ def rebuilt(version_folder: Path) -> tuple[Parts, dict[str, Any]]:
     Raises:
         ValueError: the version has an older format, without parts, or it is not the export of one run.
     """
-    manifest, path = read_manifest(version_folder), str(version_folder / MANIFEST)
-    hint, expected = "Export the run again: nmt export RUN.", f"format {FORMAT}, with tokenizers and named weights"
-    require(manifest.get("format") == FORMAT, path, expected, manifest.get("format"), hint)
-    require("recipe" in manifest, path, "the field 'recipe' of an exported run", sorted(manifest), hint)
-    recipe = Recipe.from_json(json.dumps(manifest["recipe"]), path)
+    recipe = exported_recipe(version_folder)
     source, target = (load_tokenizer(version_folder / WEIGHTS.parent / side) for side in SIDES)
     weights = read_weights(version_folder)
-    require(not any(name[0].isdigit() for name in weights), path, "the export of one run", "an ensemble", hint)
-    return Parts(recipe.model, source, target, weights), manifest
+    is_ensemble = any(name[0].isdigit() for name in weights)
+    require(not is_ensemble, str(version_folder), "the export of one run", "an ensemble", "Export one of its runs.")
+    return Parts(recipe.model, source, target, weights), read_manifest(version_folder)

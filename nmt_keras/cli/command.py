@@ -167,7 +167,7 @@ def named_modules(arguments: Sequence[str]) -> list[str]:
 def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:
     """Returns the first run directory in ``arguments``. Ignores the values of ``--ensemble`` and ``--init-from``.
 
-    If ``option`` is given, returns the first run directory among the values of that option.
+    If ``option`` is given, returns the first run directory or exported version among the values of that option.
     """
     current = ""
     for each in arguments:
@@ -175,7 +175,7 @@ def named_run(arguments: Sequence[str], option: str | None = None) -> Path | Non
             current, _, each = each.partition("=")
         current = current.replace("_", "-")
         wanted = current not in ("--ensemble", "--init-from") if option is None else current == option
-        if wanted and each and is_run(Path(each)):
+        if wanted and each and (is_run(Path(each)) or (option and exported_version(Path(each)))):
             return Path(each)
     return None
 

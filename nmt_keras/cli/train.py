@@ -16,8 +16,9 @@ from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, CorpusUnavailable, SplitCorpus, evaluation_pairs
 from nmt_keras.io.files import read_rows
 from nmt_keras.io.lines import CUT, tell_lines
+from nmt_keras.manifest import exported_version
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, SMALL_CORPUS, find_recipe
-from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe, require_corpus, with_languages_of
+from nmt_keras.runs.directory import LOG, initial_recipe, is_run, read_origin, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.runs.training_data import PreparedSplit
@@ -79,19 +80,20 @@ class Train(Command):
         if name is not None:
             return cls(name, data=data, settings=find_recipe(name))
         if copied := run or tuned:
-            return cls(data=data, settings=read_recipe(copied))
+            return cls(data=data, settings=initial_recipe(copied))
         of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
         return cls(settings=SAMPLE if of_sample else CONDITIONAL_GRU)
 
     def check(self) -> None:
-        """Raises ValueError if a number is not positive, there is more than one length, or --init-from is no run."""
+        """Raises ValueError if a number is not positive, there is more than one length, or --init-from is wrong."""
         for name in ("steps", "epochs", "minutes", "width"):
             number = getattr(self, name)
             require(number is None or number > 0, f"--{name}", "a positive number", number)
         require(self.lengths.count(None) >= 2, "--steps, --epochs, --minutes", "at most one of them", self.lengths)
         if (tuned := self.options.init_from) is not None:
-            require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
-            hint = "The recipe of the run in --init-from is used."
+            found = is_run(Path(tuned)) or exported_version(Path(tuned))
+            require(bool(found), "--init-from", "a run directory or an exported version", tuned)
+            hint = "The recipe of the run or version in --init-from is used."
             require(self.recipe is None, "RECIPE", "none with --init-from", self.recipe, hint)
             require(self.data.prepared is None, "--prepared", "none with --init-from", self.data.prepared)
 

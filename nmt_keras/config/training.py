@@ -150,8 +150,8 @@ class RunOptions:
     more_epochs: float | None = None
     """Epochs to add to a finished run. The schedule is stretched to the new length."""
     init_from: str | None = None
-    """Run to fine-tune: its best weights and its vocabularies are copied. The optimizer and the schedule start from the
-    beginning."""
+    """Run or exported version to fine-tune: its best weights and its vocabularies are copied. The optimizer and the
+    schedule start from the beginning."""
     deterministic: bool = False
     """If True, sums are computed in a fixed order. On one machine, two runs then have bit-identical weights."""
     previous: bool = False

@@ -15,6 +15,7 @@ from nmt_keras.corpus import SAMPLE_NAME, CorpusOptions
 from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME
 from nmt_keras.io.files import PARTIAL, make_folder, read_json, require_format, stamped, write_whole
 from nmt_keras.io.modules import FIELD, IMPORTED, require_imported
+from nmt_keras.manifest import exported_recipe, exported_version, read_manifest
 
 FORMAT = 3
 """Format number of run directories, stored in ``recipe.json``."""
@@ -52,6 +53,12 @@ def read_recipe(folder: Path) -> Recipe:
         fields.pop(name, None)
     require_imported(path, fields)
     return Recipe.from_json(json.dumps(fields), str(path))
+
+
+def initial_recipe(path: Path) -> Recipe:
+    """Returns the recipe of a run directory, or of an exported version; see ``read_recipe`` and ``exported_recipe``."""
+    version = exported_version(path)
+    return exported_recipe(version) if version else read_recipe(path)
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
@@ -159,7 +166,10 @@ def write_origin(run: Path, options: CorpusOptions | None, ancestors: Sequence[M
 
 
 def read_ancestors(run: Path) -> list[dict[str, Any]]:
-    """Returns the runs that a run was fine-tuned from, the nearest first: path, checkpoint and facts of the corpus."""
+    """Returns the runs and exported versions that a run was fine-tuned from, the nearest first.
+
+    Each has the fields "run" (path), "checkpoint" and "corpus" (content of ``corpus.json``).
+    """
     return list(read_json(run / ORIGIN).get(ANCESTORS, [])) if (run / ORIGIN).exists() else []
 
 
@@ -208,13 +218,18 @@ def require_corpus(run: Path, options: CorpusOptions, remedy: str = "pass") -> N
                 )
 
 
-def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:
-    """Returns ``options`` with both languages. A missing language is taken from the run, else from the corpus.
+def with_languages_of(path: Path, options: CorpusOptions) -> CorpusOptions:
+    """Returns ``options`` with both languages.
+
+    A missing language is taken from the run or exported version at ``path``, else from the corpus.
 
     Raises:
         ValueError: ``origin.json`` of the run holds no corpus options.
     """
-    kept = read_origin(run) if is_run(run) else options
+    kept = read_origin(path) if is_run(path) else options
+    if version := exported_version(path):
+        languages = read_manifest(version).get("languages", {})
+        kept = CorpusOptions(source_language=languages.get("source"), target_language=languages.get("target"))
     named = dataclasses.replace(
         options,
         source_language=options.source_language or kept.source_language,

@@ -190,10 +190,15 @@ class Run:
             "recipe": dataclasses.asdict(self.recipe),
             "command": train_command(self.recipe, imports(self.folder)),
             "corpus": read_json(self.folder / CORPUS) | ({"licence": licence} if licence else {}),
-            "ancestors": [{**each, "run": Path(each["run"]).name} for each in read_ancestors(self.folder)],
+            "ancestors": [{**each, "run": _short_name(Path(each["run"]))} for each in read_ancestors(self.folder)],
             "languages": {side: code for side, code in codes if code is not None},
             "scores": {} if others else self.scores(checkpoint),
         }
+
+
+def _short_name(path: Path) -> str:
+    """Returns the name of a run, or the name and number of an exported version, such as "spa-eng/1"."""
+    return f"{path.parent.name}/{path.name}" if path.name.isdecimal() else path.name
 
 
 def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:

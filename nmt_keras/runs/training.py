@@ -5,13 +5,15 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras.browser import rebuilt
 from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
 from nmt_keras.corpus import CorpusOptions, Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
@@ -19,6 +21,7 @@ from nmt_keras.corpus.encoding import encode_pairs
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.io.files import read_json, sole_writer, sync_folder, write_whole
 from nmt_keras.io.lines import CUT, tell_lines
+from nmt_keras.manifest import exported_version
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.runs.directory import (
     CHECKPOINTS,
@@ -27,6 +30,7 @@ from nmt_keras.runs.directory import (
     RECIPE,
     flat,
     identity,
+    is_run,
     read_ancestors,
     refuse_other_corpus,
     resolve_recipe,
@@ -37,6 +41,7 @@ from nmt_keras.runs.training_data import Tokenizers, TrainingData
 from nmt_keras.text import load_tokenizer
 from nmt_keras.training import (
     Checkpoints,
+    Progress,
     Show,
     StrategyReplicas,
     Trainer,
@@ -135,20 +140,21 @@ def _create(
 
     An existing run gets the present corpus options: its files may have moved.
 
-    With ``init_from``, only the tokenizers and the initial weights are copied from that run.
+    With ``init_from``, only the tokenizers and the initial weights are copied from that run or exported version.
 
     Raises:
         ValueError: the run exists and was trained on another corpus, or did not begin with ``init_from``; or the
             recipe has other tokenizers than ``init_from``.
     """
+    start = None if init_from is None else exported_version(Path(init_from)) or Path(init_from)
     exists = (folder / RECIPE).exists()
     ancestors = read_ancestors(folder) if exists else []
     if exists:
         refuse_other_corpus(folder, data.facts)
-        if init_from is not None and (ancestors or not (folder / INITIAL).exists()):
+        if start is not None and (ancestors or not (folder / INITIAL).exists()):
             began = [ancestor["run"] for ancestor in ancestors[:1]]
             require(
-                began == [str(Path(init_from).resolve())],
+                began == [str(start.resolve())],
                 "RunOptions.init_from",
                 f"the run that {folder} began with, {', '.join(began) or 'none'}",
                 init_from,
@@ -156,19 +162,44 @@ def _create(
             )
     else:
         shutil.rmtree(folder / INITIAL, ignore_errors=True)  # of a call that was killed
-        tokenizers = data.fit(None if init_from is None else load_tokenizers(Path(init_from)))
-        if init_from is not None:
-            _require_tokenizers(recipe, tokenizers)
-            copy_best(Path(init_from) / CHECKPOINTS, folder / INITIAL / "best")
+        if start is None:
+            tokenizers = data.fit(None)
+        else:
+            copy = _copy_run if is_run(start) else _copy_exported
+            inherited, ancestors = copy(start, folder / INITIAL, recipe)
+            tokenizers = data.fit(inherited)
             sync_folder(folder)
-            checkpoint, corpus = identify_best(folder / INITIAL)._asdict(), read_json(Path(init_from) / CORPUS)
-            parent = {"run": str(Path(init_from).resolve()), "checkpoint": checkpoint, "corpus": corpus}
-            ancestors = [parent, *read_ancestors(Path(init_from))]
         for tokenizer, side in zip(tokenizers, ("source", "target"), strict=True):
             tokenizer.save(folder / side)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if origin is not None or ancestors:
         write_origin(folder, origin, ancestors)
+
+
+def _copy_run(run: Path, to: Path, recipe: Recipe) -> tuple[Tokenizers, list[dict[str, Any]]]:
+    """Copies the best checkpoint of a run into the folder ``to``.
+
+    Returns the tokenizers of the run, which must be those of ``recipe``, and the ancestors of the new run.
+    """
+    tokenizers = load_tokenizers(run)
+    _require_tokenizers(recipe, tokenizers)
+    copy_best(run / CHECKPOINTS, to / "best")
+    checkpoint, corpus = identify_best(to)._asdict(), read_json(run / CORPUS)
+    return tokenizers, [{"run": str(run.resolve()), "checkpoint": checkpoint, "corpus": corpus}, *read_ancestors(run)]
+
+
+def _copy_exported(version: Path, to: Path, recipe: Recipe) -> tuple[Tokenizers, list[dict[str, Any]]]:
+    """Writes the weights of an exported version into the folder ``to``, as a checkpoint. Returns as ``_copy_run``."""
+    parts, manifest = rebuilt(version)
+    tokenizers = parts.source, parts.target
+    _require_tokenizers(recipe, tokenizers)
+    (checkpoint,) = manifest["checkpoints"]
+    model = parts.translator(recipe.search).model
+    # SGD, because the checkpoint contains the optimizer, which starts from the beginning
+    updater = Updater(model, replace(recipe.train, optimizer="sgd"))
+    Checkpoints(to, updater).save("best", Progress(step=checkpoint["step"]))
+    parent = {"run": str(version.resolve()), "checkpoint": checkpoint, "corpus": manifest["corpus"]}
+    return tokenizers, [parent, *manifest.get("ancestors", ())]
 
 
 def _require_tokenizers(recipe: Recipe, copied: Tokenizers) -> None:

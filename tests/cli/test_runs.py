@@ -14,11 +14,13 @@ from tiny import TINY_RECIPE, write_pairs
 from nmt_keras import cli
 from nmt_keras.corpus import Pair
 from nmt_keras.io.modules import IMPORTED
+from nmt_keras.manifest import exported_recipe
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
-from nmt_keras.runs.directory import imports, read_origin, write_recipe
+from nmt_keras.runs.directory import imports, read_origin, with_languages_of, write_recipe
 from nmt_keras.training import identify_best
 
+ROOT = Path(__file__).parents[2]
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
 
@@ -213,6 +215,18 @@ def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path
     assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
     assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
     assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")
+
+
+def test_the_recipe_and_the_languages_of_an_exported_version_are_those_of_a_fine_tuned_run(tmp_path, fails):
+    version = ROOT / "saved_models" / "spa-eng" / "1"
+    command = cli.parse(
+        ["train", "--init-from", str(version), "--corpus", "mine.tsv", "--train.learning-rate", "0.001"]
+    )
+    recipe = exported_recipe(version)
+    assert command.chosen() == replace(recipe, train=replace(recipe.train, learning_rate=0.001))
+    assert with_languages_of(version, command.data).language_tags == ("es", "en")
+    (tmp_path / "saved_model.pb").touch()
+    assert "manifest.json: expected format 3" in fails(f"train --init-from {tmp_path} --corpus mine.tsv")
 
 
 # Layers of the user's own

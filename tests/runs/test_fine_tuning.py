@@ -14,6 +14,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
 from nmt_keras.io.files import read_json
+from nmt_keras.manifest import MANIFEST
 from nmt_keras.runs import Run
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
@@ -65,6 +66,29 @@ def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(tu
     for side in ("source", "target"):
         for file in (tuned_from / side).iterdir():
             assert (tmp_path / side / file.name).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.long
+def test_a_fine_tuned_run_begins_with_an_exported_version_and_records_it(tuned_from, fine_tune, tmp_path):
+    """The rate is too low to change weights."""
+    source = Run(tuned_from)
+    version = source.export(source.translator(), tmp_path / "model")
+    tuned = fine_tune(tmp_path / "tuned", str(tmp_path / "model"), 1, rate=1e-30)
+    fine_tune(tuned.folder, str(version), 1, rate=1e-30)  # the same call again
+    for found, wanted in zip(weights(tuned), weights(source), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    for side in ("source", "target"):
+        assert read_json(tuned.folder / side / "text.json") == read_json(tuned_from / side / "text.json")
+    (ancestor,) = tuned.facts(tuned.translator(), (None, None))["ancestors"]
+    assert ancestor == {
+        "run": "model/1",
+        "checkpoint": source.translator().checkpoints[0]._asdict(),
+        "corpus": read_json(tuned_from / "corpus.json"),
+    }
+    manifest = version / MANIFEST
+    manifest.write_text(manifest.read_text("utf-8").replace('"format": 3', '"format": 2'), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"manifest\.json: expected format 3, .* received 2\. Export the run again"):
+        fine_tune(tmp_path / "other", str(version), 1)
 
 
 @pytest.mark.long
