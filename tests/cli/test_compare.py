@@ -229,8 +229,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     assert (table["runs"], table["finished"]) == (4, 4)
     assert table["core_hours"] == pytest.approx(sum(result["core_hours"] for result in results.values()), abs=0.01)
     assert [row["name"] for row in table["systems"]] == ["first", "second"]
-    assert table["systems"][0]["bleu"]["p"] is None
-    assert 0 < table["systems"][1]["bleu"]["p"] <= 1
+    assert [row["bleu"]["p"] for row in table["systems"]] == [None, None]  # BLEU near 0 tells nothing apart
     assert [line for line in printed.splitlines() if line.startswith("| second")]
     assert (out / "table.md").read_text().startswith(printed)
     assert len((out / "first-1.txt").read_text().splitlines()) == results["first-1"]["test_pairs"]
