@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import heapq
 import io
 import itertools
@@ -9,7 +10,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 import tyro
 
@@ -18,7 +20,7 @@ from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
 from nmt_keras.corpus.reading import FaultyLine, Pair, fault_of, parse_table, tab_columns, table_format
-from nmt_keras.io.files import to_json
+from nmt_keras.io.files import to_json, write_whole, writing
 from nmt_keras.io.lines import (
     CUT,
     STANDARD_INPUT,
@@ -40,6 +42,54 @@ PAIRS_AT_ONCE = 1024
 CHANGED_MARKUP = "variables, tags or marks are missing, repeated or in another order"
 
 
+class CellTable(NamedTuple):
+    """A table of which one column is translated. Other cells are kept."""
+
+    rows: list[list[str]]
+    column: int
+    has_name: bool  # whether the first row has the name of the column
+    separator: str
+
+    @classmethod
+    def read(cls, path: str, column: str, report: Callable[[str], None]) -> Self:
+        """Reads a table whose cells are separated by commas, semicolons, tabs or |.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: no first row has the column.
+        """
+        with open_text(path) as stream:
+            lines = list(itertools.chain.from_iterable(text_blocks(stream, path, report)))
+        try:
+            found = {each: [*csv.reader(lines[:1], delimiter=each), []][0] for each in ",;\t|"}
+            separator = max(found, key=lambda each: (column in found[each], len(found[each])))
+            rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
+        except csv.Error as error:
+            raise ValueError(f"{path}: expected a table, received {error}. Check its quotation marks.") from error
+        names, at = found[separator], int(column) if column.isdecimal() else -1
+        is_named = column in names
+        expected = f"a column of {path}: {', '.join(names)[:200]}"
+        require(is_named or 0 <= at < len(names), "--column", expected, column)
+        return cls(rows, names.index(column) if is_named else at, is_named, separator)
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of the column, "" in rows that end before it, without its name."""
+        return [row[self.column] if self.column < len(row) else "" for row in self.rows[self.has_name :]]
+
+    def write(self, cells: Sequence[str], path: str | None) -> None:
+        """Writes the table with other cells in its column to a file, or to standard output."""
+        for row, cell in zip(self.rows[self.has_name :], cells, strict=True):
+            row[self.column : self.column + 1] = [cell] * (self.column < len(row))
+        written = io.StringIO()
+        csv.writer(written, delimiter=self.separator, lineterminator="\n").writerows(self.rows)
+        if path is None:
+            print(written.getvalue(), end="")
+        else:
+            with writing(Path(path)):
+                write_whole(Path(path), written.getvalue())
+
+
 @dataclass(frozen=True)
 class Translate(SearchCommand):
     """Translate sentences, or the lines of standard input: cat es.txt | nmt translate RUN > en.txt.
@@ -48,7 +98,7 @@ class Translate(SearchCommand):
     sentence.
     """
 
-    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--n-best": ("--split",)}
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--n-best": ("--split",), "--column": ("--n-best", "--json")}
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")] = ()
     """Sentences to translate. Default, or "-": the lines of standard input."""
@@ -59,23 +109,40 @@ class Translate(SearchCommand):
     """Split each line into sentences."""
     json: Flag = False
     """Print one JSON object per line, with tokens, scores and alignments."""
+    column: str | None = None
+    """Translate this column of the table FILE: nmt translate RUN cells.csv --column text --to out.csv. A column is its
+    name in the first row, or its number, counted from 0, in a table without such a name."""
+    to: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """Output file of --column. Default: standard output."""
 
     def check(self) -> None:
-        """Raises ValueError if the sentences are names of files, or if the n-best list is empty."""
-        require_sentences(self.sentences)
-        require(self.n_best is None or self.n_best >= 1, "--n-best", "at least 1", self.n_best)
+        """Raises ValueError if the sentences are no sentences or no table, or if the n-best list is empty."""
+        if self.column is None:
+            require_sentences(self.sentences)
+            require(self.to is None, "--to", "--column with it", self.to, "For lines, run nmt translate RUN > FILE.")
+        else:
+            require(len(self.sentences) == 1, "--column", "one FILE", self.sentences)
+        if self.n_best is not None:
+            require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
 
     def __call__(self, console: Console) -> None:
         """Prints the translations."""
         translator = load_translator(self.path, self.ensemble, self.search, self.n_best)
         cut: list[int] = []
         changed: list[int] = []
-        name = STDIN if self.reads_lines else "the arguments"
-        for before, lines in console.count(sentence_blocks(self.sentences, console.say)):
+        name = STDIN if self.reads_lines else "the arguments" if self.column is None else self.sentences[0]
+        blocks = sentence_blocks(self.sentences, console.say)
+        if self.column is not None:
+            table = CellTable.read(name, self.column, console.say)
+            blocks = iter([table.cells])
+        for before, lines in console.count(blocks):
             if self.n_best is None:
                 whole = self._translations(lines, translator)
                 texts, shortened = [each.text for each in whole], [each.truncated for each in whole]
-                self._print(lines, whole)
+                if self.column is not None:
+                    table.write(texts, self.to)
+                else:
+                    self._print(lines, whole)
             else:
                 best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
                 texts = ["".join(each.text for each in found[:1]) for found in best]
@@ -188,13 +255,21 @@ class Align(RunCommand):
     """Print word alignments: the source word that each target word attends to most.
 
     Prints one line of links per pair, such as 0-0 1-2. The link 1-2 joins source word 1 and target word 2, counted from
-    0. Words are separated by spaces. A target word that attends most to END has no link. To align two files, run
-    paste es.txt en.txt | nmt align RUN.
+    0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
+    paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 
     pairs: Annotated[Pairs, tyro.conf.arg(name="")] = field(default_factory=Pairs)
+    translations: Flag = False
+    """Translate the lines of standard input, and print TRANSLATION<TAB>LINKS. Also for exported versions."""
     json: Flag = False
     """Print one JSON object per pair, with words and attention weights."""
+
+    def check(self) -> None:
+        """Raises ValueError if ``--translations`` is combined with a file."""
+        given = self.pairs.file != STANDARD_INPUT
+        hint = "The sentences are the lines of standard input."
+        require(not (self.translations and given), "--translations", "no FILE", self.pairs.file, hint)
 
     def __call__(self, console: Console) -> None:
         """Prints one line per pair."""
@@ -217,7 +292,7 @@ class Align(RunCommand):
                 }
                 print(to_json(row))
             else:
-                print(to_pharaoh(linked))
+                print(f"{pair.target}\t" * self.translations + to_pharaoh(linked))
         tell_lines(console.say, CUT, cut, "the input")
 
     def _aligned(self, console: Console) -> Iterator[tuple[Pair, AlignedPair, bool]]:
@@ -227,9 +302,16 @@ class Align(RunCommand):
         from nmt_keras.translation.word_alignment import align_words
 
         translator = nmt_keras.load(self.path, *self.ensemble)
+        if self.translations:
+            for _, lines in console.count(sentence_blocks((), console.say)):
+                for line, found in zip(lines, translator.translate(lines), strict=True):
+                    aligned = align_words(found.source_tokens, found.tokens, found.alignment)
+                    yield Pair(line, one_line(found.text)), aligned, found.truncated
+            return
         if not isinstance(translator, ModelTranslator):
             raise ValueError(
-                f"RUN: expected a run directory, received {self.path}. Exports do not align given pairs. Pass the run."
+                f"RUN: expected a run directory, received {self.path}. Exports do not align given pairs. Pass the run, "
+                "or --translations."
             )
         for _, pairs in console.count(self.pairs.blocks(console.say)):
             _, _, too_long = encode_pairs(translator.codec, pairs)

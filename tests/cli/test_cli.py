@@ -1,5 +1,6 @@
 """The commands on a tiny run: options, standard input and output, results, errors and signals."""
 
+import csv
 import functools
 import io
 import json
@@ -242,6 +243,27 @@ def test_given_pairs_are_aligned_in_the_pharaoh_format_or_as_json(run_folder, pa
         assert (row["source_words"], row["target_words"]) == (aligned.source, aligned.target)
         assert [tuple(link) for link in row["links"]] == links(aligned)
         assert np.array(row["weights"]) == pytest.approx(aligned.alignment, abs=1e-3)
+
+
+def test_translations_are_aligned_and_a_blank_line_stays_blank(run_folder, type_in, answers):
+    type_in("\n" + "\n".join(SENTENCES) + "\n")
+    blank, *found = answers("align", run_folder, "--translations")
+    assert blank == "\t"
+    for line, source, each in zip(found, SENTENCES, nmt_keras.load(run_folder).translate(SENTENCES), strict=True):
+        words = written_words(align_words(each.source_tokens, each.tokens, each.alignment), source, each.text)
+        assert line == f"{each.text}\t{to_pharaoh(links(words))}"
+
+
+@pytest.mark.parametrize(("separator", "column", "first"), [(",", "text", "id,text,n\n"), ("\t", "1", "")])
+def test_a_column_of_a_table_is_translated(separator, column, first, run_folder, tmp_path, answers):
+    (tmp_path / "cells.csv").write_text(first + separator.join(["7", '"{} {}"', "a\n"]).format(*SENTENCES) + "8\n")
+    command = ["translate", run_folder, tmp_path / "cells.csv", "--column", column]
+    answers(*command, "--to", tmp_path / "out.csv")
+    (whole,) = answers("translate", run_folder, " ".join(SENTENCES))
+    with (tmp_path / "out.csv").open(newline="") as file:
+        found = list(csv.reader(file, delimiter=separator))
+    assert found == [*([["id", "text", "n"]] if first else []), ["7", whole, "a"], ["8"]]
+    assert answers(*command) == (tmp_path / "out.csv").read_text().splitlines()
 
 
 def test_lines_that_lose_markup_are_counted_and_the_first_is_named(run_folder, type_in, capsys):
