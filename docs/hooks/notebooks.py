@@ -33,6 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = BADGE.sub(r"[Open in Colab](\1)", text)  # the site loads nothing from other hosts
         text = PICTURE.sub("](../architecture.svg)", text)  # the picture that notebook 0 contains
         text = LINK.sub(lambda link: f"]({target(link[1], executed)})", text)
+        text = text.replace("](../docs/", "](../")  # the site's root is docs
         files.append(File.generated(config, f"notebooks/{name}.md", content=text))
     return files
 
