@@ -31,7 +31,10 @@ def unsupported(model: ModelConfig, search: SearchConfig, *tokenizers: Tokenizer
     values = {field: reduce(getattr, field.split("."), configs) for field in SUPPORTED}
     found = [f"--{field} {value}" for field, value in values.items() if value not in SUPPORTED[field]]
     sides = zip(("source", "target"), tokenizers, strict=True)
-    return [each.replace("_", "-") for each in found] + [f"--{side}.kind word" for side, t in sides if t.kind == "word"]
+    for side, tokenizer in sides:
+        found += [f"--{side}.kind word"] * (tokenizer.kind == "word")
+        found += [f"--{side}.sentencepiece_model"] * bool(tokenizer.sentencepiece_model)
+    return [each.replace("_", "-") for each in found]
 
 
 def require_supported(model: ModelConfig, search: SearchConfig, *tokenizers: TokenizerConfig) -> None:

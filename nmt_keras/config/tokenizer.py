@@ -25,6 +25,10 @@ class TokenizerConfig:
     max_tokens: int = 80
     """Maximum number of tokens of a sentence, including END. Longer sentences are truncated and marked as such."""
 
+    sentencepiece_model: str = ""
+    """Model file of SentencePiece to use, for example one for both sides; "" to learn the subwords from the training
+    set. Subword tokenizers only."""
+
     def __post_init__(self) -> None:
         require_choices(self)
         require(
@@ -34,6 +38,12 @@ class TokenizerConfig:
             self.vocabulary_size,
         )
         require(self.max_tokens >= 2, "TokenizerConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
+        if self.kind != "subword":
+            hint = "Remove it, or use a subword tokenizer."
+            name = "TokenizerConfig.sentencepiece_model"
+            require(
+                not self.sentencepiece_model, name, f"none for {self.kind} tokenizers", self.sentencepiece_model, hint
+            )
         if self.kind != "word":
             cased, hint = f"False for {self.kind} tokenizers", "Only word tokenizers can remove case and accents."
             require(not self.lowercase, "TokenizerConfig.lowercase", cased, self.lowercase, hint)

@@ -22,8 +22,10 @@ from typing import Self
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, NormalizerSpec
 
-from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
+from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig, require
 from nmt_keras.io.files import read_json, write_whole
 from nmt_keras.text.normalisation import Normalised, normalise_lines, well_formed
 from nmt_keras.text.placeholders import SIGNS, KnownWords, known_words
@@ -88,13 +90,18 @@ class SubwordTokenizer(Tokenizer):
         With ``placeholders``, the vocabulary contains placeholders, and the tokenizer has known words.
 
         The vocabulary is smaller than ``config.vocabulary_size`` if ``lines`` yield fewer pieces. The same lines in
-        the same order give the same model.
+        the same order give the same model. With ``config.sentencepiece_model``, the pieces are those of that model,
+        and only the known words come from ``lines``.
 
         Raises:
-            ValueError: ``lines`` are blank, or have more distinct characters than the vocabulary can hold.
+            ValueError: ``lines`` are blank, or have more distinct characters than the vocabulary can hold; or
+                ``config.sentencepiece_model`` is not a cased model of at most ``config.vocabulary_size`` pieces.
         """
         taken = (line.replace(_RESERVED, " ") for line in normalise_lines(itertools.islice(lines, MAX_LINES)))
         written = [" ".join(line.split()) for line in taken if line.strip()]
+        known = known_words(written) if placeholders else None
+        if config.sentencepiece_model:
+            return cls(_adopted(config, placeholders), config, known)
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -122,7 +129,6 @@ class SubwordTokenizer(Tokenizer):
             )
         except RuntimeError as error:
             raise ValueError(f"{_fault(written, config, placeholders)} SentencePiece reported: {error}") from error
-        known = known_words(written) if placeholders else None
         return cls(model.getvalue() + _RULES.read_bytes(), config, known)
 
     @classmethod
@@ -205,6 +211,41 @@ class SubwordTokenizer(Tokenizer):
         character = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [N], index of the piece or character
         spelt = tf.strings.unsorted_segment_join(tf.gather(self._raw, ids), character, tf.size(ids))
         return tf.where(begins, well_formed(tf.gather(spelt, character)), "")
+
+
+def _adopted(config: TokenizerConfig, placeholders: bool) -> bytes:
+    """Returns ``config.sentencepiece_model`` with the special entries and the settings of a model that ``fit`` trains.
+
+    Its pieces keep their order and scores. Bytes and placeholders that it lacks are added before them.
+    """
+    path, name, model = Path(config.sentencepiece_model), "TokenizerConfig.sentencepiece_model", ModelProto()
+    try:
+        model.ParseFromString(path.read_bytes() if path.is_file() else b"")
+    except DecodeError:
+        model.Clear()
+    require(len(model.pieces) > 0, name, "a model file of SentencePiece", str(path))
+    spec, piece = model.trainer_spec, ModelProto.SentencePiece
+    cased = not spec.treat_whitespace_as_suffix and model.normalizer_spec.name in ("identity", "nfkc", "nmt_nfkc")
+    wanted = "a cased model: with the rule identity, nfkc or nmt_nfkc, and the space before words"
+    require(cased, name, wanted, f"{path} with {model.normalizer_spec.name}", "Train the model with these settings.")
+    kinds = dict(zip(SPECIALS, (piece.CONTROL, piece.UNKNOWN, piece.CONTROL, piece.CONTROL), strict=True))
+    kinds |= dict.fromkeys(SIGNS if placeholders else (), piece.USER_DEFINED)
+    kinds |= {f"<0x{byte:02X}>": piece.BYTE for byte in range(_BYTE_PIECES)}
+    own = [each for each in model.pieces if each.type in (piece.NORMAL, piece.USER_DEFINED) and each.piece not in kinds]
+    pieces = [*(piece(piece=text, type=kind, score=0.0) for text, kind in kinds.items()), *own]
+    require(
+        len(pieces) <= config.vocabulary_size,
+        "TokenizerConfig.vocabulary_size",
+        f"at least {len(pieces)} for the pieces of {path}, the special entries, bytes and placeholders",
+        config.vocabulary_size,
+    )
+    del model.pieces[:]
+    model.pieces.extend(pieces)
+    spec.byte_fallback = True
+    spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNK, START, END
+    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = (SPECIALS[i] for i in (PAD, UNK, START, END))
+    model.normalizer_spec.CopyFrom(NormalizerSpec(name="identity", remove_extra_whitespaces=False))
+    return model.SerializeToString() + _RULES.read_bytes()
 
 
 def _fault(lines: Sequence[str], config: TokenizerConfig, placeholders: bool) -> str:

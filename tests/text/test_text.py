@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 import sentencepiece
 import tensorflow as tf
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tensors import strings
 
 from nmt_keras.config import TokenizerConfig
@@ -404,3 +405,60 @@ def test_lines_with_the_sign_that_sentencepiece_reserves_are_learnt_without_it()
     config = TokenizerConfig("subword", 290)
     text = SubwordTokenizer.fit(["carga \u2585\u2585 50 %", "\u2585", "la carga\u2585"], config)
     assert written(text, "carga") == ["\u2581carga"]
+
+
+# Models of SentencePiece that others trained
+
+
+def foreign_model(folder, kind, **options):
+    """Trains a model with SentencePiece's own special entries, without bytes."""
+    lines = (line.strip("¿?¡!") for line in CORPUS)
+    options = {"vocab_size": 80, "hard_vocab_limit": kind == "bpe", "minloglevel": 2, **options}
+    SentencePieceTrainer.train(sentence_iterator=lines, model_prefix=folder / "own", model_type=kind, **options)
+    return str(folder / "own.model")
+
+
+@pytest.mark.parametrize("placeholders", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("unigram", {}),
+        ("bpe", {"normalization_rule_name": "identity", "pad_id": 3}),
+        ("bpe", {"vocab_size": 400, "byte_fallback": True, "user_defined_symbols": ["<2en>"]}),
+    ],
+)
+def test_a_foreign_model_divides_words_as_before_and_loses_nothing(tmp_path, kind, options, placeholders):
+    path = foreign_model(tmp_path, kind, **options)
+    theirs = SentencePieceProcessor(model_file=path)
+    tokenizer = fit_tokenizer(TokenizerConfig("subword", 700, sentencepiece_model=path), CORPUS, placeholders)
+    sentences = ["the well-known house", "Tom didn't come at 6:30"]
+    surfaces = tokenizer.encode(tf.constant(sentences)).surface.numpy().tolist()
+    assert [[piece.decode() for piece in row if piece] for row in surfaces] == theirs.encode(sentences, out_type=str)
+    tokenizer.save(tmp_path / "saved")
+    loaded = load_tokenizer(tmp_path / "saved")
+    tokens = loaded.encode(tf.constant(AWKWARD))
+    assert strings(loaded.decode(tokens.ids)) == NORMALISED
+    assert not (tokens.ids.numpy() == UNK).any()
+    assert (loaded.known_words is not None, loaded.first_placeholder) == (placeholders, 4 * placeholders)
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "words"),
+    [
+        ({"normalization_rule_name": "nmt_nfkc_cf"}, 700, ["sentencepiece_model", "cased", "nmt_nfkc_cf"]),
+        ({"treat_whitespace_as_suffix": True}, 700, ["sentencepiece_model", "space before words"]),
+        ({}, 300, ["vocabulary_size", "at least", "300"]),
+        (None, 700, ["sentencepiece_model", "a model file of SentencePiece", "own.model"]),
+    ],
+)
+def test_a_foreign_model_that_does_not_fit_is_refused(tmp_path, options, size, words):
+    path = foreign_model(tmp_path, "unigram", **options or {})
+    if options is None:
+        (tmp_path / "own.model").write_text("text", "utf-8")
+    with pytest.raises(ValueError, match=".*".join(words)):
+        fit_tokenizer(TokenizerConfig("subword", size, sentencepiece_model=path), CORPUS)
+
+
+def test_only_subword_tokenizers_have_a_model_of_sentencepiece():
+    with pytest.raises(ValueError, match=r"sentencepiece_model: expected none for word"):
+        TokenizerConfig("word", 100, sentencepiece_model="own.model")
