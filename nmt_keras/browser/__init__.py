@@ -3,7 +3,6 @@
 support      which models, tokenizers and searches the file can compute
 rules        text rules in the syntax of JavaScript
 weights      named weights as safetensors, in int8 or float16
-rebuilding   translator of an exported version, built from its assets
 bundling     JavaScript modules as one classic script
 writing      ``write_html``
 
@@ -13,8 +12,7 @@ page/        JavaScript: the page's service and configuration, the worker, and t
 The page itself is that of the server, ``web/`` of nmt_keras_serve, whose folder the command ``nmt export`` passes.
 """
 
-from nmt_keras.browser.rebuilding import Parts, rebuilt
 from nmt_keras.browser.support import require_supported
 from nmt_keras.browser.writing import write_html
 
-__all__ = ["Parts", "rebuilt", "require_supported", "write_html"]
+__all__ = ["require_supported", "write_html"]

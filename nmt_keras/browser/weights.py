@@ -1,14 +1,11 @@
 """Named weights as the JavaScript engine reads them: safetensors with one row for each output, in int8 or float16."""
 
 import json
-from collections.abc import Mapping
 
 import numpy as np
 
 from nmt_keras.config import require
-
-Weights = Mapping[str, np.ndarray]
-"""Weights by name; see ``nmt_keras.export.assets``."""
+from nmt_keras.export.assets import Weights
 
 SCALES = ".scales"
 """End of the name of an int8 matrix's scales."""

@@ -19,11 +19,11 @@ from urllib.parse import quote
 import sentencepiece
 
 from nmt_keras.browser.bundling import bundle
-from nmt_keras.browser.rebuilding import Parts
 from nmt_keras.browser.rules import text_rules
 from nmt_keras.browser.support import require_supported
 from nmt_keras.browser.weights import as_read, by_outputs, in_float16, in_int8, to_safetensors
 from nmt_keras.config import SearchConfig
+from nmt_keras.export.rebuilding import Parts
 from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.warmup import LARGE, example_sentences
 from nmt_keras.io.files import write_whole

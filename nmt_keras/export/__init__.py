@@ -8,11 +8,13 @@ warmup, card     files beside the graph
 versions         folders of versions, written and deleted atomically
 writing          ``export``
 loading          ``load_exported``
+rebuilding       a translator of layers, built from the assets of a version
 verification     ``verify``
 """
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
+from nmt_keras.export.rebuilding import Parts, rebuilt
 from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.verification import verify
 from nmt_keras.export.versions import prune
@@ -23,11 +25,13 @@ __all__ = [
     "BEAM_SIZE",
     "CONTRACT",
     "PLAIN",
+    "Parts",
     "export",
     "greedy_search",
     "load_exported",
     "prune",
     "read_manifest",
+    "rebuilt",
     "serving_search",
     "verify",
     "versions",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from nmt_keras.models.ensemble import Predictor
     from nmt_keras.translation.model_translator import ModelTranslator
 
+Weights = Mapping[str, np.ndarray]
+"""Weights by name."""
 SIDES = ("source", "target")
 WEIGHTS = Path("assets") / "weights.json"
 _KEY = "{}/.ATTRIBUTES/VARIABLE_VALUE"

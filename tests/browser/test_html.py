@@ -12,11 +12,11 @@ from playwright.sync_api import expect
 from tiny import TINY_MODEL, TINY_RECIPE, randomise
 
 from nmt_keras import cli
-from nmt_keras.browser import Parts, write_html, writing
+from nmt_keras.browser import write_html, writing
 from nmt_keras.browser.bundling import bundle
 from nmt_keras.browser.support import unsupported
 from nmt_keras.config import SearchConfig, TokenizerConfig
-from nmt_keras.export import export, load_exported, read_manifest
+from nmt_keras.export import Parts, export, load_exported, read_manifest
 from nmt_keras.manifest import MANIFEST
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import RECIPES
@@ -182,6 +182,8 @@ def test_the_recipes_that_a_page_computes_are_those_of_the_documentation():
     missing = {name: unsupported(r.model, r.search, r.source, r.target) for name, r in RECIPES.items()}
     assert [missing[name] for name in COMPUTED] == [[], [], [], ["--source.kind word", "--target.kind word"]]
     assert "--model.encoder.kind self-attention" in missing["self-attention"]
+    small, own = RECIPES["small-corpus"], TokenizerConfig(sentencepiece_model="own.model")
+    assert unsupported(small.model, small.search, small.source, own) == ["--target.sentencepiece-model"]
 
 
 def test_each_part_that_a_page_lacks_is_named_before_the_file_is_written(translator, tmp_path):

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from nmt_keras.browser.weights import Weights
 from nmt_keras.config import ModelConfig, SearchConfig, require
-from nmt_keras.export.assets import SIDES, WEIGHTS, named_variables, read_weights
+from nmt_keras.export.assets import SIDES, WEIGHTS, Weights, named_variables, read_weights
 from nmt_keras.manifest import exported_recipe, read_manifest
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import Tokenizer, load_tokenizer
