@@ -193,8 +193,9 @@ def catalogues(folder: Path) -> tuple[list[dict[str, str]], dict[str, list[Pair]
 def contents(archive: bytes) -> dict[str, bytes]:
     """Returns the files of a tar archive that have names, messages, versions or licences."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        found = (member for member in packed if member.isfile() and _WANTED.search(member.name))
-        return {member.name: packed.extractfile(member).read() for member in found}  # type: ignore[union-attr]
+        wanted = (member for member in packed if member.isfile() and _WANTED.search(member.name))
+        files = ((member.name, packed.extractfile(member)) for member in wanted)
+        return {name: file.read() for name, file in files if file}
 
 
 def licence(text: str) -> str:

@@ -63,6 +63,7 @@ class _KerasFinder(MetaPathFinder):
                 sys.meta_path.remove(self)
                 _register()
 
+            # an attribute of this loader alone: each call of find_spec creates a loader
             spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec
 

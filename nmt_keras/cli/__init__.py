@@ -186,7 +186,7 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             expected += (tensorflow.errors.OpError,)
-            if cache is not None and isinstance(error, tensorflow.errors.OpError):
+            if cache is not None and isinstance(error, tensorflow.errors.OpError) and _may_be_of(cache, error, console):
                 shutil.rmtree(cache, ignore_errors=True)  # an entry may be damaged, or the disk full
                 console.say(f"nmt: emptied the cache of compiled training steps, {cache}. Run the same command again.")
         if not isinstance(error, expected):
@@ -194,6 +194,12 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         if debug:
             traceback.print_exc()
         _fail(code if isinstance(error, ValueError) else 1, error)
+
+
+def _may_be_of(cache: os.PathLike[str], error: Exception, console: Console) -> bool:
+    """Returns whether TensorFlow may have failed to load or to write a compiled step: before the first update."""
+    other = "OOM" in str(error) or described(error) != str(error)  # memory, or a reason of the system with its remedy
+    return not console.has_shown_updates and (str(cache) in str(error) or not other)
 
 
 def _fail(code: int, error: Exception) -> NoReturn:

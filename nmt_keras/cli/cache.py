@@ -7,6 +7,7 @@ folder is a hash of these.
 
 import hashlib
 import os
+import stat
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +34,8 @@ def use_compilation_cache() -> Path | None:
 
     Returns:
         The folder of the cache. ``None`` if the system is not Linux or has an NVIDIA driver, if the environment
-        disables the cache or names another one, or if the folder cannot be written or its path has spaces.
+        disables the cache or names another one, if the folder cannot be written or is open to other users, or if its
+        path has spaces.
     """
     flags = os.environ.get(FLAGS, "")
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "nmt_keras").absolute()
@@ -42,8 +44,9 @@ def use_compilation_cache() -> Path | None:
         return None
     folder = root / _key()
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)  # for this user alone, because XLA executes its content
-        folder.mkdir(exist_ok=True)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        if not all(map(_is_own, (root, folder))):
+            return None
         if sum(entry.stat().st_size for entry in root.rglob("*")) > LARGEST:
             for entry in filter(Path.is_file, root.rglob("*")):
                 if is_abandoned(entry):  # other processes may compile into the same folders
@@ -52,6 +55,13 @@ def use_compilation_cache() -> Path | None:
         return None
     os.environ[FLAGS] = f"{flags} {DIRECTORY}={folder}".lstrip()
     return folder
+
+
+def _is_own(folder: Path) -> bool:
+    """Creates a folder if it is missing. Returns whether only this user has access: XLA executes its content."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _key() -> str:

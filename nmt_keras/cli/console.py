@@ -33,6 +33,7 @@ class Console:
 
         self._tqdm = tqdm
         self._bar: tqdm | None = None
+        self.has_shown_updates = False
 
     def say(self, sentence: str) -> None:
         """Prints a message without disturbing the progress bar. Field names are replaced by option names."""
@@ -42,7 +43,7 @@ class Console:
         """Shows the progress of training. ``row`` is the last row of the log."""
         from nmt_keras.training import describe
 
-        terminal = sys.stderr.isatty()
+        terminal, self.has_shown_updates = sys.stderr.isatty(), True
         if self._bar is None:
             parts = "{desc} |{bar}| {percentage:.0f}%"
             self._bar = self._tqdm(disable=not terminal, initial=step - 1, bar_format=parts, dynamic_ncols=True)

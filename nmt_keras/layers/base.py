@@ -54,7 +54,7 @@ class Part(keras.layers.Layer, ABC):
         inputs = {name.removesuffix("_shape"): _symbolic(shape, self.compute_dtype) for name, shape in shapes.items()}
         try:
             results = keras.Operation.compute_output_spec(copy, **inputs)
-        except TypeError as error:  # summary shows "?" for a part whose owner has built it
+        except TypeError as error:  # Keras's protocol: summary shows "?"
             raise NotImplementedError(f"Pass the shapes of all inputs of {type(self).__name__}. {error}") from error
         return keras.tree.map_structure(lambda x: None if x is None else x.shape, results)
 

@@ -80,6 +80,22 @@ def test_a_folder_that_cannot_be_written_or_a_gpu_driver_leaves_the_cache_off(ro
     assert used(monkeypatch) is None
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("fault", ["open to others", "a link", "of another user"])
+def test_a_folder_to_which_others_have_access_leaves_the_cache_off(root, monkeypatch, fault, keyed):
+    """XLA executes the content."""
+    folder = used(monkeypatch)
+    place = folder if keyed else root
+    if fault == "open to others":
+        place.chmod(0o750)
+    elif fault == "a link":
+        place.rename(root.parent / "elsewhere")
+        place.symlink_to(root.parent / "elsewhere")
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert used(monkeypatch) is None
+
+
 def test_a_cache_that_is_too_large_loses_entries_that_no_starting_process_needs(root, monkeypatch):
     folder = used(monkeypatch)
     (folder / "entry.pb").write_bytes(bytes(100))
