@@ -4,14 +4,13 @@ docs/speed-history.md has the times.
 """
 
 import gc
-import importlib
 import logging
 import os
 import sys
 from typing import Any
 
 from nmt_keras.cli.cache import DRIVER
-from nmt_keras.io.startup import ignore_settings_of_keras, keep_freed_memory, native_messages_hidden
+from nmt_keras.io.startup import ignore_settings_of_keras, import_quietly, keep_freed_memory
 
 UNUSED = ("matplotlib", "sklearn")
 """Packages that Keras imports, if they are installed, for functions that no command calls."""
@@ -37,14 +36,13 @@ def import_tensorflow(threads: int | None = None) -> None:
     sys.modules.update(hidden)  # None: the import fails, as if the package were not installed
     gc.disable()  # garbage collection takes a third of the import time and finds no garbage
     try:
-        with native_messages_hidden():
-            import tensorflow as tf
-
-            importlib.import_module("tensorflow_text")  # prints the same messages, so it is imported here
+        import_quietly("tensorflow", "tensorflow_text")  # both print
     finally:
         gc.enable()
         for name in hidden:
             del sys.modules[name]
+    import tensorflow as tf
+
     if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.list_physical_devices()

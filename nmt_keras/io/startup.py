@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
@@ -74,6 +75,13 @@ def native_messages_hidden() -> Iterator[None]:
         finally:
             os.dup2(shown.fileno(), 2)
             sys.stderr = ours
+
+
+def import_quietly(*modules: str) -> None:
+    """Imports modules without the messages of native code. A new process calls this before it imports anything else."""
+    with native_messages_hidden():
+        for module in modules:
+            importlib.import_module(module)
 
 
 def _nameless_file() -> IO[bytes]:

@@ -44,6 +44,7 @@ from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
 from nmt_keras.io.files import make_folder, read_json, sole_writer, write_whole
 from nmt_keras.io.modules import IMPORTED, import_modules
+from nmt_keras.io.startup import import_quietly
 from nmt_keras.runs.directory import LOG, flat
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
@@ -185,12 +186,14 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     _require_same_study(study)
     _ = study.pairs, study.corpus_facts  # cached now, because each process gets a copy of the study
     failed = []
+    quietly = {"initializer": import_quietly, "initargs": ("tensorflow", "tensorflow_text")}
+    processes = Parallel(jobs, return_as="generator_unordered", **quietly)
     if jobs > 1:
         os.environ.setdefault(THREADS, str(max(1, available_cores() // jobs)))
     with sole_writer(study.folder):
         for seeds in (study.seeds[:1], study.seeds[1:]):  # the pilots of the first seed choose the rates of all
             works = [delayed(_work)(study, system, seed, IMPORTED) for seed in seeds for system in study.systems]
-            for name, error in Parallel(jobs, return_as="generator_unordered")(works):
+            for name, error in processes(works):
                 if error is None:
                     rows = write_table(study)
                 else:

@@ -252,7 +252,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
 
 
 @pytest.mark.long
-def test_the_processes_of_a_comparison_import_the_modules_of_the_command(tmp_path, own_layers, pairs):
+def test_processes_of_a_comparison_import_modules_of_the_command_and_print_nothing(tmp_path, own_layers, pairs, capfd):
     write_pairs("pairs.tsv", pairs)
     recipe = {**asdict(TINY_RECIPE), "name": "own"}
     recipe["model"]["encoder"]["cell"] = recipe["model"]["attention"]["kind"] = "own"
@@ -260,6 +260,7 @@ def test_the_processes_of_a_comparison_import_the_modules_of_the_command(tmp_pat
     line = "compare own.json --corpus pairs.tsv --updates 2 --rates 1 --seeds 1 --jobs 2 --to out --import own_layers"
     cli.main(line.split())
     assert imports(tmp_path / "out" / "runs" / "own-1") == ["own_layers"]
+    assert "InitializeLog" not in capfd.readouterr().err  # of lines such as "Could not find cuda drivers"
 
 
 @pytest.mark.long
