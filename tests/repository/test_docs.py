@@ -75,20 +75,28 @@ def test_pages_show_the_code_as_it_is():
         assert path.read_text("utf-8") == content, f"{path.name}: run python docs/generate.py"
 
 
+def prose_of(page: Path) -> str:
+    """Returns the text of a page or of a notebook without code."""
+    text = page.read_text("utf-8")
+    if page.suffix == ".ipynb":
+        text = "\n\n".join("".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown")
+    return FENCE.sub("", text)
+
+
 def anchors(page: Path) -> set[str]:
     """Returns the fragments of a page's headings, as on GitHub, and its own anchors."""
-    text = FENCE.sub("", page.read_text("utf-8"))
+    text = prose_of(page)
     heads = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", "\n".join(re.findall(r"^#+ (.*)$", text, re.MULTILINE)))
     slugs = re.sub(r"[^\w\n -]", "", heads.lower()).replace(" ", "-").split("\n")
     return {*slugs, *re.findall(r'<a id="([^"]+)">', text)}
 
 
 def test_relative_links_lead_to_files_and_headings():
-    listed = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True).split()
+    listed = subprocess.check_output(["git", "ls-files", "*.md", "*.ipynb"], cwd=ROOT, text=True).split()
     for page in map(ROOT.joinpath, listed):
         here = "../" * (len(page.relative_to(ROOT).parts) - 1)
-        text = FENCE.sub("", page.read_text("utf-8")).replace(f"]({address.current()}/blob/main/", f"]({here}")
-        for link, fragment in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+        text = prose_of(page).replace(f"]({address.current()}/blob/main/", f"]({here}")
+        for link, fragment in re.findall(r"\]\((?!https?:|mailto:|data:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
             target = page.parent / link if link else page
             assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
             assert not fragment or fragment in anchors(target), f"{page.relative_to(ROOT)}: {link}#{fragment}"
