@@ -62,7 +62,8 @@ def require_few_sentences(limits: Limits, inputs: Mapping[str, np.ndarray]) -> N
     for name, tensor in inputs.items():
         sentences = 0
         for text in tensor.flat if tensor.dtype == object else ():
-            sentences += min(len(split(text.decode("utf-8", "replace"))), MAX_SENTENCES)
+            pieces = split(text.decode("utf-8", "replace"))
+            sentences += min(sum(bool(piece.sentence) for piece in pieces), MAX_SENTENCES)
             if sentences > limits.max_batch_rows:
                 reason = f"more sentences than {limits.max_batch_rows} (--max-batch-rows)"
                 raise invalid(f"Input {name} has {reason}. Send fewer texts at a time.")

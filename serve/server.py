@@ -307,7 +307,10 @@ def _start(repository: Repository) -> None:
     except StatusError as error:
         raise ValueError(f"--model-config-file: {error.message}.") from error
     if not repository.available():
-        raise ValueError("--model-dir, --model-config-file: no model could be loaded. The log above gives the reasons.")
+        raise ValueError(
+            "--model-dir, --model-config-file: no model could be loaded. The log above gives the reasons, unless no "
+            "chosen version exists: NAME/VERSION/saved_model.pb."
+        )
 
 
 if __name__ == "__main__":

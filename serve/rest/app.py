@@ -90,7 +90,8 @@ def create_app(
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif not with_cors and _is_from_another_page(scope):
             reason = (
-                "Web pages of other origins are refused. Start the server with --enable-cors-support to accept them."
+                "Web pages of other origins are refused. If a proxy serves the page over plain HTTP, let it pass the "
+                "header Host on. To accept all pages, start the server with --enable-cors-support."
             )
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif path.lower().startswith("/v1/"):

@@ -8,10 +8,16 @@ async function read() {
   try {
     const response = await fetch("config.json", { signal: AbortSignal.timeout(1000 * DEFAULTS.timeout_seconds) });
     const found = response.ok ? { ...DEFAULTS, ...(await response.json()) } : DEFAULTS;
-    if (Array.isArray(found.models) && found.timeout_seconds > 0) return found;
-    throw new TypeError("expected a list of models and a positive number of timeout_seconds");
+    const isValid = Array.isArray(found.models) && found.models.every(isModel) && found.timeout_seconds > 0;
+    if (isValid) return found;
+    throw new TypeError("expected a list of models with names, and a positive number of timeout_seconds");
   } catch (error) {
     console.error("config.json:", error.message);
     return DEFAULTS;
   }
+}
+
+/** Returns true for the settings of a model. */
+function isModel(found) {
+  return typeof found?.name === "string" && Array.isArray(found.limitations ?? []);
 }

@@ -103,9 +103,9 @@ async function fetchJson(path, request) {
   throw new ServiceError(KIND_OF_STATUS[response.status] ?? "failed", content?.error ?? "");
 }
 
-/** Returns false if a text has no letter or digit after a line break or punctuation mark: it is one sentence. */
+/** Returns false if a text has no letter or digit after a line break or a mark that ends sentences: it is one. */
 function mayHaveSentences(text) {
-  const mark = text.search(/[\n\p{Po}]/u);
+  const mark = text.search(/[\n.!?…؟۔।॥։።။។。！？｡]/u);
   return mark >= 0 && /[\p{L}\p{N}]/u.test(text.slice(mark));
 }
 

@@ -92,7 +92,11 @@ def test_a_sentence_beyond_max_text_bytes_is_cut_between_words_and_marked_trunca
 @pytest.mark.parametrize(
     ("model", "signature", "message"),
     [
-        ("ita eng", "serving_default", r"does not serve model 'ita eng' \(Servable not found for .*\(ita eng\)\)"),
+        (
+            "ita eng",
+            "serving_default",
+            r"does not serve model 'ita eng' \(Servable not found for .*\(ita eng\)\). Pass",
+        ),
         ("spa-eng", "nope", 'answered [A-Z].* signature.* "nope" not found'),
     ],
 )
@@ -100,6 +104,11 @@ def test_a_refusal_quotes_the_server(served, model, signature, message):
     with Client(served, model) as client, pytest.raises(ClientError, match=message) as caught:
         client.predict(signature, {"text": ["uno"]})
     assert str(caught.value).startswith(served)
+
+
+def test_a_missing_version_is_told_from_a_missing_model(served):
+    with Client(served, "spa-eng", version=7) as client, pytest.raises(ClientError, match="number of another version"):
+        client.translate(["uno"])
 
 
 def test_a_server_that_is_down_is_unavailable():

@@ -140,6 +140,8 @@ def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(coun
     browser = counted(Splitting(released=True), max_batch_rows=33)
     texts = ["Uno. Dos. Tres.", "No. " * 30]
     assert browser.post(PREDICT, json={"instances": texts}).status_code == 200
+    lines = [f"{mark} Hola {n}" for n, mark in enumerate(11 * ("-", "🙂", "*"))]  # marks before a sentence are none
+    assert browser.post(PREDICT, json={"instances": lines}).status_code == 200
     assert browser.post(PREDICT, json={"instances": ["No. " * 999]}).status_code == 200  # the graph skips the last
     for document in ({"instances": [*texts, "Más."]}, {"inputs": {"text": [*texts, "Más."]}}):
         refused = browser.post(PREDICT, json=document)

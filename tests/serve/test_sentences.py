@@ -3,8 +3,9 @@
 import random
 
 import pytest
+from servers import ROOT
 
-from nmt_keras.io.sentences import Piece, rejoin, split
+from nmt_keras.io.sentences import MARKS, Piece, rejoin, split
 
 
 def sentences(text):
@@ -160,3 +161,9 @@ def test_a_space_separates_translations_of_chinese_sentences_but_not_translation
 )
 def test_the_time_it_takes_grows_no_faster_than_the_text(text):
     assert "".join(piece.sentence + piece.gap for piece in split(text)) == text
+
+
+def test_the_page_knows_every_mark_that_ends_a_sentence():
+    service = (ROOT / "serve" / "web" / "service.js").read_text("utf-8")
+    pattern = service.partition("text.search(/[")[2].partition("]")[0]
+    assert set(MARKS) <= set(pattern)

@@ -32,7 +32,7 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
 
   /** Traces the typed sentence, if it is another one. */
   function ask() {
-    const text = field.value.normalize("NFC").replace(/\s+/gu, " ").trim();
+    const text = field.value.normalize("NFC").trim();
     if (!isOpen() || (text === typed && trace)) return;
     [typed, step] = [text, 0];
     change(MODELS_CHOICE);
