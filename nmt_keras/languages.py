@@ -122,8 +122,15 @@ def spaced(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the lower-cased words and signs of a text. Letters of scripts without spaces are words."""
-    return re.findall(r"\w+|[^\w\s]", spaced(text.lower()))
+    """Returns the lower-cased words and signs of a text. In scripts without spaces, each letter is a word."""
+    return _words().findall(spaced(text.lower()))
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """Returns the pattern of a word or a sign. Python's ``\\w`` lacks marks, such as the vowel signs of Hindi."""
+    marks = "".join(sign for sign in map(chr, range(0x300, 0x1F000)) if unicodedata.category(sign)[0] == "M")
+    return re.compile(rf"(?:\w[{marks}]*)+|[^\w\s]")
 
 
 def without_accents(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:

@@ -27,6 +27,8 @@ FEWEST = 100  # minimum number of pairs of checks that learn from the pairs
 EXAMPLES = 3  # number of lines that a finding quotes
 
 TOKENS_PER_WORD = 1.3  # tokens per word of Spanish and English with 8,000 subwords
+LETTERS_PER_TOKEN = 2  # of scripts without spaces: 1.5 in Chinese, 3 in Thai
+MIN_ENDING = 0.3  # share of sentences with final punctuation, below which its lack means nothing
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -317,10 +319,15 @@ def _example(text: Text, begin: int, end: int, offset: int) -> str:
 
 
 def cut_off(text: Text) -> Iterator[Finding]:
-    """Yields the findings about sentences that are shorter than their other side and lack its final punctuation."""
+    """Yields the findings about sentences that are shorter than their other side and lack its final punctuation.
+
+    In some languages, such as Thai, most sentences end without a mark.
+    """
     ends = [np.array([is_sentence(line) for line in lines]) for _, lines in text.sides]
     lengths = [np.array([max(1, len(line)) for line in lines]) for _, lines in text.sides]
     for (side, _), at in zip(text.sides, (0, 1), strict=True):
+        if not ends[1 - at].any() or ends[at][ends[1 - at]].mean() < MIN_ENDING:
+            continue
         ratio = np.log(lengths[at] / lengths[1 - at])
         rows = np.flatnonzero(ends[1 - at] & ~ends[at] & (ratio < np.median(ratio) - 0.3))
         yield from text.found(
@@ -332,9 +339,15 @@ def cut_off(text: Text) -> Iterator[Finding]:
         )
 
 
+def _token_count(line: str) -> float:
+    """Returns about how many subwords a line has."""
+    parts = len(line.split())
+    return TOKENS_PER_WORD * parts + (len(spaced(line).split()) - parts) / LETTERS_PER_TOKEN
+
+
 def _sizes(text: Text, max_tokens: int) -> Iterator[Finding]:
-    words = [[len(spaced(line).split()) for line in lines] for _, lines in text.sides]
-    longer = [row for row, pair in enumerate(zip(*words, strict=True)) if max(pair) * TOKENS_PER_WORD > max_tokens]
+    tokens = [[_token_count(line) for line in lines] for _, lines in text.sides]
+    longer = [row for row, pair in enumerate(zip(*tokens, strict=True)) if max(pair) > max_tokens]
     yield from text.found(
         "too-long",
         longer,

@@ -6,10 +6,11 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
+from nmt_keras.io.sentences import MARKS
 from nmt_keras.languages import is_spaceless
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
-_SENTENCE_END = re.compile(r"[.?!。！？।؟…]['\"”’»)」』]*\s*$")
+_SENTENCE_END = re.compile(rf"[{MARKS}]['\"”’»)」』]*\s*$")
 _ENTITY = re.compile(r"&(?:#\d{1,6}|#x[\da-fA-F]{1,5}|[a-zA-Z]{2,8});")
 _ESCAPE = re.compile(r"\\u[\da-fA-F]{4}|\\x[\da-fA-F]{2}|(?:=[\dA-F]{2}){2}|(?:%[\dA-F]{2}){2}")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")

@@ -107,6 +107,9 @@ class Check(Command):
         files = {"--valid": data.valid, "--test": data.test}
         held = {option: load_pairs(data, paths, console.say) for option, paths in files.items() if paths}
         options = ["--tables"] * data.tables + ["--reverse"] * data.reverse
+        for name in ("languages", "source_column", "target_column", "source_language", "target_language"):
+            if (value := getattr(data, name)) is not None:
+                options += [f"--{name.replace('_', '-')}", str(value)]
         command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
         suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 else [""]
         named = [suffixes[at] for at in data.order] if all(map(is_language, suffixes)) else [None, None]

@@ -41,7 +41,8 @@ MAX_SENTENCES = 32
 BORDER = "\x03"
 """Separates sentences and gaps after all ``RULES``."""
 
-_MARKS = f".!?…؟۔।॥։።။។{WIDE}"
+MARKS = f".!?…؟۔।॥։።။។{WIDE}"
+"""Marks that end sentences."""
 _CLOSING = "\"'»”’“‘)\\]」』）】》"
 _OPENING = "¿¡«“„‘‚(\\[—「『（【《"
 _SPACE = "\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -51,7 +52,7 @@ _CASED = [
 ]
 _SMALL = "".join(filter(str.islower, _CASED))
 _NOT_SMALL = "".join(letter for letter in map(chr, range(0x3000)) if letter.isalpha() and letter not in _SMALL)
-_CANNOT_BEGIN = f"{_SMALL}{_SPACE}{_MARKS}»”’)\\]」』）】》%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
+_CANNOT_BEGIN = f"{_SMALL}{_SPACE}{MARKS}»”’)\\]」』）】》%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
 _BEFORE = f"(^|[{_SPACE}{_OPENING}\\-/]|(?:^|[^א-ת])[\"'])"  # a quotation mark inside a Hebrew word marks an acronym
 _TABLE = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))
 
@@ -96,10 +97,10 @@ RULES: Sequence[tuple[str, str]] = (
     (f"{BORDER}({_LINE_MARKS})([^\x01-\x04])", f"\\1{BORDER}\\2"),
     (f"^((?:\x01[^\x02]*\x02)?{_LINE_MARKS})([^\x01-\x04])", f"{BORDER}\\1{BORDER}\\2"),
     (
-        f"([{_MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([^{_CANNOT_BEGIN}])",
+        f"([{MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([^{_CANNOT_BEGIN}])",
         f"\\1{BORDER}\\2{BORDER}\\3",
     ),
-    (f"([{WIDE}])([^{_SPACE}{_MARKS}{_CLOSING}\x01-\x04])", f"\\1{BORDER}{BORDER}\\2"),
+    (f"([{WIDE}])([^{_SPACE}{MARKS}{_CLOSING}\x01-\x04])", f"\\1{BORDER}{BORDER}\\2"),
     ("^\x01([^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
     ("\x01([^\x02]*)\x02$", f"{BORDER}\\1{BORDER}"),
     ("[\x01\x02\x04]", ""),

@@ -49,7 +49,8 @@ def test_a_sentence_of_the_domain_has_a_negative_difference():
 
 def test_words_are_lower_case_and_signs_stand_alone():
     assert split_words("L’ONU, «ici»: 3,5 %.") == ["l", "’", "onu", ",", "«", "ici", "»", ":", "3", ",", "5", "%", "."]
-    assert split_words("我爱iPhone 15，ก็ดี") == ["我", "爱", "iphone", "15", "，", "ก", "็", "ด", "ี"]
+    assert split_words("我爱iPhone 15，ก็ดี") == ["我", "爱", "iphone", "15", "，", "ก็", "ดี"]
+    assert split_words("मैं हिन्दी सीखता हूँ।") == ["मैं", "हिन्दी", "सीखता", "हूँ", "।"]
 
 
 def test_sentences_of_scripts_without_spaces_are_told_apart_by_their_letters(tmp_path):
