@@ -2,8 +2,8 @@
 
 A file that ``model.save`` wrote names its classes. Keras finds them if they are registered, which happens when their
 module is imported; but ``import nmt_keras`` imports no module that needs TensorFlow. So this module registers, as soon
-as Keras is imported, an entry for each name, which imports the class when a file is loaded. It is the only import with
-a side effect.
+as Keras is imported, an entry for each name, which imports the class when a file is loaded. Importing
+nmt_keras has no other side effect.
 """
 
 import importlib

@@ -40,10 +40,12 @@ def named_variables(model: Predictor) -> Iterator[tuple[str, keras.Variable]]:
 
     models = models_of(model)
     for number, each in enumerate(models):
+        roles = {each.encoder.name: "encoder", each.decoder.name: "decoder"}
         for variable in each.variables:
             parts = variable.path.split("/")
-            begin = next((i for i, part in enumerate(parts) if part in ("encoder", "decoder")), 0)
-            yield "/".join([str(number)] * (len(models) > 1) + parts[begin:]), variable
+            begin = next((i for i, part in enumerate(parts) if part in roles), 0)
+            role = roles.get(parts[begin], parts[begin])
+            yield "/".join([str(number)] * (len(models) > 1) + [role, *parts[begin + 1 :]]), variable
 
 
 def write_assets(version_folder: Path, translator: ModelTranslator, half_precision: bool) -> None:

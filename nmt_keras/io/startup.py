@@ -38,7 +38,7 @@ def use_tensorflow_for_keras() -> None:
     elif (backend := keras.config.backend()) != "tensorflow":
         raise ImportError(
             f"KERAS_BACKEND: expected 'tensorflow', received {backend!r}, with which Keras was imported. Set this "
-            "environment variable, or import nmt_keras before Keras."
+            "environment variable before Keras is imported."
         )
 
 

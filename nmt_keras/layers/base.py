@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.io.errors import require
 from nmt_keras.io.startup import use_tensorflow_for_keras
 from nmt_keras.layers.context import Context
-from nmt_keras.layers.internals import layers_of
+from nmt_keras.layers.internals import inner_layers, layers_of
 from nmt_keras.layers.matmul import matmul
 
 use_tensorflow_for_keras()
@@ -39,11 +39,13 @@ class Part(keras.layers.Layer, ABC):
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def add_weight(self, shape: Shape, initializer: InitializerLike, **kwargs: Any) -> keras.Variable:
-        """Creates a weight. Every weight draws its own numbers, also if several share an initializer without a seed."""
+    def add_weight(
+        self, shape: Shape | None = None, initializer: InitializerLike | None = None, **kwargs: Any
+    ) -> keras.Variable:
+        """Creates a weight, as in Keras. Weights that share an initializer without a seed draw different numbers."""
         found = keras.initializers.get(initializer)
         fresh = found.clone() if isinstance(found, keras.initializers.Initializer) else found
-        return super().add_weight(shape, fresh, autocast=False, **kwargs)
+        return super().add_weight(shape, fresh, **{"autocast": False, **kwargs})
 
     def compute_output_shape(self, *args: Nest, **kwargs: Nest) -> Nest:
         """Returns the shapes of the results of ``call``. The arguments are its shapes; keywords end in ``_shape``."""
@@ -87,7 +89,7 @@ class Part(keras.layers.Layer, ABC):
         )
 
     def get_config(self) -> dict[str, object]:
-        """Returns the constructor's arguments, and the names of inner layers that are frozen."""
+        """Returns the constructor's arguments, and the paths of inner layers that are frozen."""
         given = _given(self)
         missing = [name for name in arguments(type(self)) if name not in given]
         require(
@@ -98,7 +100,7 @@ class Part(keras.layers.Layer, ABC):
             "Set the attributes, or override get_config.",
         )
         config = {**super().get_config(), **{name: _serialize(value) for name, value in given.items()}}
-        frozen = [layer.name for layer in _own_layers(self) if not layer.trainable]
+        frozen = [path for path, layer in _own_layers(self) if not layer.trainable]
         return {**config, "frozen": frozen} if frozen and self.trainable else config
 
     @classmethod
@@ -118,8 +120,8 @@ class Part(keras.layers.Layer, ABC):
 
     def freeze(self) -> None:
         """Freezes what was frozen when the configuration was made."""
-        for layer in [self, *_own_layers(self)]:
-            if not layer.trainable or layer.name in self._frozen:
+        for path, layer in [("", self), *_own_layers(self)]:
+            if not layer.trainable or path in self._frozen:
                 for inner in layers_of(layer):
                     inner.trainable = False
 
@@ -152,11 +154,11 @@ def _given(part: Part) -> dict[str, Any]:
     return {name: getattr(part, name) for name in arguments(type(part)) if hasattr(part, name)}
 
 
-def _own_layers(part: Part) -> list[keras.layers.Layer]:
-    """Returns the layers that the part has made, at any depth: those of its arguments keep their own configurations."""
+def _own_layers(part: Part) -> list[tuple[str, keras.layers.Layer]]:
+    """Returns the layers that the part has made, by path: those of its arguments keep their own configurations."""
     given = tf.nest.flatten(list(_given(part).values()))
     others = [layer for each in given if isinstance(each, keras.layers.Layer) for layer in layers_of(each)]
-    return [layer for layer in layers_of(part) if layer is not part and not any(layer is each for each in others)]
+    return [(path, layer) for path, layer in inner_layers(part) if not any(layer is each for each in others)]
 
 
 def _serialize(value: object) -> object:

@@ -23,7 +23,7 @@ class LSTMState(NamedTuple):
     """State of an LSTM."""
 
     hidden: tf.Tensor  # [..., U] float: h_t, which other layers read
-    cell: tf.Tensor  # [..., U] float: c_t
+    cell: tf.Tensor  # [..., U] float: c_t of an LSTM, not the context
 
 
 CellState: TypeAlias = tf.Tensor | LSTMState
@@ -34,7 +34,7 @@ class Cell(Part):
     """A recurrent cell. Computes s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
 
     ``project`` computes W x_t + b, for all positions at once; ``project_context`` computes C c_t; ``advance`` computes
-    the rest, which needs s_{t-1}. A state is a nest of [B, Q, U]; ``output`` is the part that other layers read.
+    the rest, which needs s_{t-1}. A state is a nest of [B, Q, U]; ``output_of`` is what other layers read.
 
     ``call``, ``state_size`` and ``get_initial_state`` are those of Keras's cells, so ``keras.layers.RNN`` can run a
     cell without context.
@@ -308,8 +308,8 @@ class LSTMCell(Cell):
         c_t = f_t * c_{t-1} + i_t * tanh(W_c x_t + U_c h_{t-1} + b_c)
         h_t = o_t * tanh(c_t)
 
-    A context adds C c_t to each sum. The gates are ordered i, f, proposal, o. Without a context, this is
-    ``keras.layers.LSTMCell``.
+    Here c_t is the state of the cell. A context adds its product with C to each sum. The gates are ordered i, f,
+    proposal, o. Without a context, this is ``keras.layers.LSTMCell``.
 
     Example:
         >>> output, states = LSTMCell(8)(tf.ones([2, 3]), [tf.zeros([2, 8]), tf.zeros([2, 8])])

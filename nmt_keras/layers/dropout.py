@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
+from nmt_keras.io.errors import require
+
 REPLICA_SEEDS_APART = 1_000_003
 """Difference between the seeds of two replicas."""
 
@@ -52,6 +54,7 @@ def draw_dropout_mask(
     """
     if randomness is None or rate == 0.0:
         return None
+    require(0.0 < rate < 1.0, "dropout", "a rate from 0 to less than 1", rate)
     kept = random_uniform(shape, randomness, name) >= rate
     return tf.where(kept, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
 

@@ -1,5 +1,7 @@
 """Uses of private parts of TensorFlow and Keras, collected in one module. Look here if an upgrade fails."""
 
+from collections.abc import Iterator
+
 import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
@@ -30,6 +32,13 @@ def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:
     the norm of their sum.
     """
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
+
+
+def inner_layers(layer: keras.layers.Layer, path: str = "") -> Iterator[tuple[str, keras.layers.Layer]]:
+    """Yields all layers inside a layer with their paths, such as "source_layer_0/self_attention"."""
+    for inner in layer._layers:
+        yield f"{path}{inner.name}", inner
+        yield from inner_layers(inner, f"{path}{inner.name}/")
 
 
 def layers_of(layer: keras.layers.Layer) -> list[keras.layers.Layer]:

@@ -19,7 +19,8 @@ class LocalAttention(GlobalAttention):
 
     Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the length of the
     source. If the window extends beyond the sentence, only the positions inside the sentence compete. Positions count
-    from 0. D is the paper's half-width of the window, not the width of an annotation.
+    from 0, so what a mask hides must be at the end. D is the paper's half-width of the window, not the width of an
+    annotation.
 
     Args:
         score: Function that computes e_ts; not :class:`LocationScore`, whose scores belong to positions of the source.

@@ -136,4 +136,5 @@ def with_scalars(metrics: Any) -> Any:
     if isinstance(metrics, list | tuple):
         return [with_scalars(each) for each in metrics]
     is_function = callable(metrics) and not isinstance(metrics, keras.metrics.Metric | type)
-    return MeanMetric(metrics, name=metrics.__name__) if is_function else metrics
+    name = getattr(metrics, "name", None) or getattr(metrics, "__name__", type(metrics).__name__)
+    return MeanMetric(metrics, name=name) if is_function else metrics

@@ -176,8 +176,8 @@ class SelfAttentionLayer(Part):
         self.self_attention = self._multi_head("self_attention")
 
     def _multi_head(self, name: str) -> MultiHead:
-        initial = self.kernel_initializer
-        return MultiHead(self.units, self.heads, kernel_initializer=initial, dtype=self.dtype_policy, name=name)
+        settings = {"dtype": self.dtype_policy, "trainable": self.trainable, "name": name}
+        return MultiHead(self.units, self.heads, kernel_initializer=self.kernel_initializer, **settings)
 
     def build(self, x_shape: Shape, source_shape: Shape | None = None) -> None:
         """Creates the weights.

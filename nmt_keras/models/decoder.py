@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import require
+from nmt_keras.config import END, PAD, require
 from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
 from nmt_keras.layers.memory import Encoding, Memory, as_encoding
@@ -94,6 +94,11 @@ class BaseDecoder(Part, keras.Model):
             encoding_shape: Shapes of the encoding, see ``BaseEncoder.encoding_shape``; or of annotations, [B, S, D].
         """
         self.embedding.build(ids_shape)
+
+    def compute_mask(self, inputs: tf.Tensor, previous_mask: Nest = None) -> DecoderOutput:
+        """Returns the mask that Keras attaches to the logits: no token follows END, and none follows PAD."""
+        real = keras.ops.logical_and(keras.ops.not_equal(inputs, PAD), keras.ops.not_equal(inputs, END))
+        return DecoderOutput(real, None)
 
     @abstractmethod
     def setup_memory(self, encoding: Encoding) -> Memory:

@@ -53,11 +53,6 @@ class Ensemble(tf.Module):
         """Returns the states of all models before the first token."""
         return tuple(model.initial_state(each) for model, each in zip(self.models, memory, strict=True))
 
-    @property
-    def compute_dtype(self) -> str:
-        """Type of the computations of all models."""
-        return self.models[0].compute_dtype
-
     def step(self, ids: tf.Tensor, state: tuple[Nest, ...], memory: tuple[Nest, ...]) -> Prediction:
         """Computes a step of all models and averages their probabilities and alignments.
 

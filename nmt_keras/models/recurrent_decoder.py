@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require_choice
-from nmt_keras.layers.attention import Attention, AttentionWeights
+from nmt_keras.layers.attention import Attention, AttentionWeights, NoAttention
 from nmt_keras.layers.base import InitializerLike, Shape
 from nmt_keras.layers.bridges import Bridge, DenseBridge
 from nmt_keras.layers.cells import CellState, new_cell
@@ -88,11 +88,13 @@ class RecurrentDecoder(BaseDecoder):
         bias_initializer: InitializerLike | None = None,
         **kwargs: Any,
     ) -> None:
-        dense = {
+        dense: dict[str, Any] = {
             "kernel_initializer": kernel_initializer,
             "bias_initializer": bias_initializer or "zeros",
             "dtype": kwargs.get("dtype"),
         }
+        if output_layer is None and isinstance(attention, NoAttention):  # no context to read
+            output_layer = StateOutput(vocabulary_size, **dense, name="output_layer")
         super().__init__(
             vocabulary_size,
             embedding_size,

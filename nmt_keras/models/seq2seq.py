@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, ModelConfig
+from nmt_keras.config import ModelConfig, require
 from nmt_keras.layers.base import Nest, Part
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.losses import MaskedCrossEntropy, with_scalars
@@ -62,10 +62,14 @@ class Seq2Seq(Part, keras.Model):
         if not self.encoder.built:
             self.encoder.build(shape)
         if self.shares_recurrence:
-            (cell,) = self.encoder.forward_cells + self.encoder.backward_cells
-            self.decoder.stack.cells[0].recurrent = cell.recurrent
+            encoding, decoding = self.encoder.forward_cells + self.encoder.backward_cells, self.decoder.stack.cells
+            kinds = [type(cell).__name__ for cell in (*encoding, *decoding)]
+            wanted = "one tanh cell in the encoder and one in the decoder"
+            require(kinds == 2 * ["TanhCell"], "shares_recurrence", wanted, kinds, "Pass cell='tanh' to both.")
+            decoding[0].recurrent = encoding[0].recurrent
         if not self.decoder.built:
             self.decoder.build(shape, self.encoder.encoding_shape(shape))
+            self.decoder.freeze()  # of a loaded model, also the layers that are made here
 
     def call(
         self,
@@ -82,7 +86,8 @@ class Seq2Seq(Part, keras.Model):
             training: If True, applies dropout. Scheduled sampling always does.
             randomness: Source of a training step's random numbers. If given, dropout is applied even if ``training`` is
                 not True. If None, as under ``fit``, the random numbers of a compiled model are a function of ``seed``,
-                the optimizer's iterations and the replica; others are drawn from Keras's global generator.
+                the optimizer's iterations, which are equal for accumulated batches, and the replica; others are drawn
+                from Keras's global generator.
             sampling_probability: See ``BaseDecoder.call``; None for teacher forcing.
         """
         source, target = inputs
@@ -104,23 +109,23 @@ class Seq2Seq(Part, keras.Model):
         self,
         optimizer: str | keras.optimizers.Optimizer = "rmsprop",
         loss: Nest = None,
+        loss_weights: Nest = None,
         metrics: Nest = None,
         **kwargs: Any,
     ) -> None:
         """Configures ``fit``, as in Keras. The default loss is :class:`MaskedCrossEntropy`."""
         loss = MaskedCrossEntropy() if loss is None else loss
-        super().compile(optimizer, loss, metrics=with_scalars(metrics), **kwargs)
+        super().compile(optimizer, loss, loss_weights, with_scalars(metrics), **kwargs)
 
     def compile_from_config(self, config: dict[str, object]) -> None:
         """Compiles a loaded model, as Keras does for a model that does not override ``compile``."""
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
 
     def compute_mask(self, inputs: tuple[tf.Tensor, tf.Tensor], previous_mask: Nest = None) -> DecoderOutput:
-        """Returns the mask that Keras attaches to the logits: no token follows END, and none follows PAD."""
-        _, target = inputs
-        real = keras.ops.logical_and(keras.ops.not_equal(target, PAD), keras.ops.not_equal(target, END))
-        return DecoderOutput(real, None)
+        """Returns the mask that Keras attaches to the logits; see ``BaseDecoder.compute_mask``."""
+        return self.decoder.compute_mask(inputs[1])
 
     def compute_loss(
         self, x: Nest = None, y: Nest = None, y_pred: Nest = None, sample_weight: Nest = None, training: bool = True

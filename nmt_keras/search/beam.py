@@ -55,10 +55,10 @@ def beam_search(
         The hypotheses, best first.
 
     Raises:
-        ValueError: ``n_best`` exceeds ``beam_size``.
+        ValueError: ``n_best`` is not 1 to ``beam_size``.
     """
     if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best: expected 1 to beam_size ({beam_size}), received {n_best}. Raise beam_size.")
+        raise ValueError(f"n_best: expected 1 to beam_size ({beam_size}), received {n_best}.")
 
     def advance(beams: Beams, inputs: SearchInputs) -> Beams:
         prediction = step(beams.ids[:, :, -1], beams.decoder_state, inputs.memory)

@@ -22,7 +22,8 @@ def log_likelihood(step: StepFunction, state: Nest, memory: Nest, ids: tf.Tensor
     """Returns the log-probabilities of given translations, as a search without a repetition penalty does.
 
     Args:
-        step, state, memory: See :func:`~nmt_keras.search.beam_search`.
+        step, state: Step function, and state before the first token, as for :func:`~nmt_keras.search.beam_search`.
+        memory: Memory of the sources.
         ids: [B, T] int32, T >= 1: the tokens, with END if it is to be scored.
         lengths: [B] int32, number of tokens to score.
     """

@@ -1,6 +1,7 @@
 """Keras's ``compile`` and ``fit`` on a Seq2Seq."""
 
 from dataclasses import replace
+from functools import partial
 
 import keras
 import numpy as np
@@ -8,6 +9,15 @@ import pytest
 import tensorflow as tf
 from tiny import TINY_MODEL, TINY_TEXT
 
+from nmt_keras import (
+    BahdanauAttention,
+    Decoder,
+    Encoder,
+    NoAttention,
+    SelfAttentionDecoder,
+    SelfAttentionEncoder,
+    Seq2Seq,
+)
 from nmt_keras.config import END, START, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
@@ -70,6 +80,82 @@ def test_padding_counts_neither_in_losses_nor_in_metrics(loss):
     real, log_probs = TARGET > 0, tf.nn.log_softmax(model((SOURCE, READ)).logits).numpy()
     assert found[0] == pytest.approx(-np.take_along_axis(log_probs, TARGET[..., np.newaxis], -1)[real].mean(), rel=1e-5)
     assert found[1] == pytest.approx((log_probs.argmax(-1) == TARGET)[real].mean())
+
+
+def test_a_decoder_in_a_functional_model_masks_its_logits():
+    annotations, ids = keras.Input((None, 6)), keras.Input((None,), dtype="int32")
+    decoder = Decoder(V, 8, 8, attention=BahdanauAttention(8))
+    functional = keras.Model((annotations, ids), decoder(ids, annotations).logits)
+    functional.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    images, longer = np.random.default_rng(1).normal(size=(2, 4, 6)), ((0, 0), (0, 3))
+    once = functional.evaluate((images, READ), TARGET, verbose=0)
+    padded = functional.evaluate((images, np.pad(READ, longer)), np.pad(TARGET, longer), verbose=0)
+    assert padded == pytest.approx(once, rel=1e-5)
+
+
+def test_compile_takes_the_arguments_of_keras_and_every_kind_of_metric():
+    model = built(DRY)
+    smoothed = MaskedCrossEntropy(0.1, name="smoothed")
+    model.compile("adam", None, 2.0, [MaskedCrossEntropy(), smoothed, partial(float_mean, scale=1.0)])
+    found = model.evaluate((SOURCE, READ), TARGET, verbose=0, return_dict=True)
+    assert found["loss"] == pytest.approx(2.0 * found["masked_cross_entropy"], rel=1e-5)
+    assert found["smoothed"] != found["masked_cross_entropy"]
+
+
+def float_mean(labels, logits, scale):
+    """A metric without a name of its own in a ``partial``."""
+    return scale * tf.reduce_mean(tf.cast(labels, tf.float32))
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, as it saves
+@pytest.mark.filterwarnings("ignore:.*not (yet )?been built:UserWarning")
+def test_a_model_that_was_saved_before_it_was_built_trains(tmp_path):
+    model = Seq2Seq(Encoder(V, 8, 8), Decoder(V, 8, 8, attention=BahdanauAttention(8)))
+    model.compile("sgd")
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    assert np.isfinite(loaded.fit((SOURCE, READ), TARGET, verbose=0).history["loss"][0])
+
+
+@pytest.mark.parametrize("rate", [-0.5, 1.0, 50])
+def test_a_rate_that_is_no_probability_is_refused(rate):
+    model = Seq2Seq(Encoder(V, 8, 8, dropout=rate), Decoder(V, 8, 8, attention=NoAttention()))
+    with pytest.raises(ValueError, match="dropout: expected a rate from 0 to less than 1"):
+        model((SOURCE, READ), training=True)
+
+
+def test_only_tanh_cells_share_a_recurrence():
+    model = Seq2Seq(Encoder(V, 8, 8), Decoder(V, 8, 8, attention=NoAttention()), shares_recurrence=True)
+    with pytest.raises(ValueError, match="shares_recurrence: expected one tanh cell"):
+        model((SOURCE, READ))
+
+
+# Freezing
+
+
+def trainable(model):
+    return [variable.path.partition("/")[2] for variable in model.trainable_variables]
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, as it saves
+@pytest.mark.parametrize(
+    "freeze",
+    [
+        lambda model: setattr(model.encoder.blocks[0], "trainable", False),
+        lambda model: setattr(model.encoder.blocks[1].self_attention, "trainable", False),
+        lambda model: setattr(model.decoder, "trainable", False),
+    ],
+    ids=["a block", "a layer of the second block", "the decoder"],
+)
+def test_what_is_frozen_in_a_model_of_blocks_is_frozen_when_it_is_loaded(freeze, tmp_path):
+    sizes = {"heads": 2, "num_layers": 2}
+    model = Seq2Seq(SelfAttentionEncoder(V, 8, 8, **sizes), SelfAttentionDecoder(V, 8, 8, **sizes))
+    model((SOURCE, READ))
+    everything = trainable(model)
+    freeze(model)
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    assert trainable(loaded) == trainable(model) != everything
 
 
 def test_tokens_have_weights_and_a_batch_of_padding_changes_nothing():
