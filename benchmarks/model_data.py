@@ -115,7 +115,10 @@ def main(settings: Settings) -> None:
     sets = split_pairs(read_pairs(settings.corpus, source_column=1, target_column=0).pairs, key_side="target")
     sums = {part: part_sha256(pairs, key_side="target") for part, pairs in sets.items()}
     require(
-        sums.items() <= read_manifest(MODEL)["corpus"]["sha256"].items(), "--corpus", f"the corpus of {MODEL}", sums
+        {part: sums[part] for part in ("valid", "test")}.items() <= read_manifest(MODEL)["corpus"]["sha256"].items(),
+        "--corpus",
+        f"the corpus of {MODEL}",
+        sums,
     )
     held = set[tuple[int, str]]().union(*map(keys, [*sets["valid"], *sets["test"]]))
     train = sets["train"]

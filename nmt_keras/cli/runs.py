@@ -168,7 +168,7 @@ class Export(SearchCommand):
         import nmt_keras_serve
 
         from nmt_keras.browser import write_html
-        from nmt_keras.export import Parts, rebuilt
+        from nmt_keras.export.rebuilding import Parts, rebuilt
         from nmt_keras.runs import Run
         from nmt_keras.translation.model_translator import ModelTranslator
 

@@ -8,13 +8,12 @@ warmup, card     files beside the graph
 versions         folders of versions, written and deleted atomically
 writing          ``export``
 loading          ``load_exported``
-rebuilding       a translator of layers, built from the assets of a version
+rebuilding       a translator of layers, built from the assets of a version; imports the models
 verification     ``verify``
 """
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
-from nmt_keras.export.rebuilding import Parts, rebuilt
 from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.verification import verify
 from nmt_keras.export.versions import prune
@@ -25,13 +24,11 @@ __all__ = [
     "BEAM_SIZE",
     "CONTRACT",
     "PLAIN",
-    "Parts",
     "export",
     "greedy_search",
     "load_exported",
     "prune",
     "read_manifest",
-    "rebuilt",
     "serving_search",
     "verify",
     "versions",

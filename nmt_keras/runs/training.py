@@ -18,7 +18,7 @@ from nmt_keras.corpus import CorpusOptions, Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import encode_pairs
 from nmt_keras.evaluation.metrics import bleu
-from nmt_keras.export import rebuilt
+from nmt_keras.export.rebuilding import rebuilt
 from nmt_keras.io.files import read_json, sole_writer, sync_folder, write_whole
 from nmt_keras.io.lines import CUT, tell_lines
 from nmt_keras.manifest import exported_version

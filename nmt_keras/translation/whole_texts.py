@@ -56,9 +56,11 @@ def decode_texts(
     if not with_sentences:
         return found
 
+    places_in_texts = tf.RaggedTensor.from_value_rowids(places, row_of, tf.size(text, tf.int64), validate=False)
+
     def by_text(values: tf.Tensor) -> tf.Tensor:
         """Returns the values of all sentences, [M, ...], as [B, N, ...]."""
-        return tf.RaggedTensor.from_value_rowids(values, row_of, tf.size(text, tf.int64)).to_tensor()
+        return places_in_texts.with_values(values).to_tensor()
 
     for side, of_side in (("source", split), ("target", split.with_flat_values(parts))):
         for end, values in zip(("begins", "ends"), _spans(of_side), strict=True):

@@ -16,7 +16,8 @@ from nmt_keras.browser import write_html, writing
 from nmt_keras.browser.bundling import bundle
 from nmt_keras.browser.support import unsupported
 from nmt_keras.config import SearchConfig, TokenizerConfig
-from nmt_keras.export import Parts, export, load_exported, read_manifest
+from nmt_keras.export import export, load_exported, read_manifest
+from nmt_keras.export.rebuilding import Parts
 from nmt_keras.manifest import MANIFEST
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import RECIPES

@@ -24,8 +24,8 @@ from tiny import TINY_MODEL, randomise
 from nmt_keras.browser import write_html
 from nmt_keras.browser.weights import by_outputs, to_safetensors
 from nmt_keras.config import ModelConfig, SearchConfig, TokenizerConfig
-from nmt_keras.export import Parts
 from nmt_keras.export.assets import named_variables
+from nmt_keras.export.rebuilding import Parts
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.recipes import RECIPES
 from nmt_keras.text import fit_tokenizer

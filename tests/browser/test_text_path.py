@@ -23,7 +23,7 @@ from nmt_keras.browser.weights import as_read, by_outputs, in_float16, to_safete
 from nmt_keras.browser.writing import tokenizer_facts
 from nmt_keras.config import SearchConfig, TokenizerConfig
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.export import Parts
+from nmt_keras.export.rebuilding import Parts
 from nmt_keras.export.signatures import signatures
 from nmt_keras.io.sentences import MAX_SENTENCES
 from nmt_keras.models.seq2seq import build_model

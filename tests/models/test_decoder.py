@@ -26,8 +26,8 @@ PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, 14, END]), (
 S, T = 7, 6
 
 
-def built(config, seed=3):
-    model = build_model(config, 19, 23)
+def built(config, seed=3, dtype=None):
+    model = build_model(config, 19, 23, dtype)
     randomise(model, seed)
     return model
 
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def case(request):
     """A model with random weights and its output under teacher forcing, for each combination."""
-    model = built(COMBINATIONS[request.param])
+    model = built(COMBINATIONS[request.param], dtype="float64")
     return Case(model, model.encode(SOURCES), model((SOURCES, IDS)))
 
 
@@ -56,8 +56,8 @@ def test_logits_and_alignments_match_the_papers_equations(case):
     weights = weights_of(case.model)
     for b, (source, target) in enumerate(PAIRS):
         logits, alignments = decode(weights, source, target)
-        np.testing.assert_allclose(case.output.logits[b, : len(target)], logits, atol=5e-5)
-        np.testing.assert_allclose(case.output.alignment[b, : len(target), : len(source)], alignments, atol=2e-5)
+        np.testing.assert_allclose(case.output.logits[b, : len(target)], logits, atol=5e-6)
+        np.testing.assert_allclose(case.output.alignment[b, : len(target), : len(source)], alignments, atol=2e-6)
         assert not case.output.alignment[b, :, len(source) :].numpy().any()
 
 
@@ -65,8 +65,8 @@ def test_teacher_forcing_equals_one_step_after_another(case):
     advance, state = case.model.step, case.model.initial_state(case.memory)
     for t in range(T):
         step = advance(IDS[:, t : t + 1], state, case.memory)
-        np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=5e-5)
-        np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=2e-5)
+        np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-6)
+        np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=1e-6)
         state = step.state
         assert (state.position.numpy() == t + 1).all()
 
