@@ -50,8 +50,8 @@ def warm_up(servable: Servable, path: Path) -> None:
             _answer(servable, record, path)
     except tf.errors.OpError as error:
         reason = error.message.rpartition("}} ")[2].partition(" [Op:")[0]
-        damaged = isinstance(error, tf.errors.DataLossError)
-        advice = " Please verify your warmup data is in TFRecord format." * damaged
+        refused = isinstance(error, tf.errors.PermissionDeniedError)
+        advice = "" if refused else " Please verify your warmup data is in TFRecord format."
         raise StatusError(Code(error.error_code), f"{path}: {reason}.{advice}") from error
 
 

@@ -105,7 +105,7 @@ def test_notebook_5_refuses_a_missing_file_instead_of_training_on_its_example(tm
     monkeypatch.chdir(tmp_path)
     for missing in (tmp_path / "uploaded.tsv", Path("data/mine.txt"), Path("data")):
         with pytest.raises(FileNotFoundError, match="FILE"):
-            exec(sources("5-your-own-corpus")["example"], {"Path": Path, "FILE": missing})
+            exec(sources("5-your-own-corpus")["example"], {"Path": Path, "LANGUAGES": None, "FILE": missing})
         assert not list(tmp_path.iterdir())
 
 
