@@ -82,7 +82,7 @@ class Part(keras.layers.Layer, ABC):
         return matmul(self.cast(x), kernel, bias, transpose=transpose)
 
     def quantize(self, mode: str, *_: object, **__: object) -> NoReturn:
-        """Refuses: Keras would convert some of the matrices, and leave others."""
+        """Refuses, as Keras's own layers without quantisation do: it would convert some matrices, and leave others."""
         raise NotImplementedError(
             f"mode: expected no quantisation of {type(self).__name__}, received {mode}. Export the model with "
             "ExportConfig.half_precision, or build it with the dtype mixed_bfloat16."
