@@ -144,8 +144,9 @@ def trainable(model):
         lambda model: setattr(model.encoder.blocks[0], "trainable", False),
         lambda model: setattr(model.encoder.blocks[1].self_attention, "trainable", False),
         lambda model: setattr(model.decoder, "trainable", False),
+        lambda model: setattr(model.decoder.blocks[1].cross_attention, "trainable", False),
     ],
-    ids=["a block", "a layer of the second block", "the decoder"],
+    ids=["a block", "a layer of the second block", "the decoder", "a layer that the decoder makes when it is built"],
 )
 def test_what_is_frozen_in_a_model_of_blocks_is_frozen_when_it_is_loaded(freeze, tmp_path):
     sizes = {"heads": 2, "num_layers": 2}
