@@ -28,7 +28,7 @@ EXAMPLES = 3  # number of lines that a finding quotes
 
 TOKENS_PER_WORD = 1.3  # tokens per word of Spanish and English with 8,000 subwords
 LETTERS_PER_TOKEN = 2  # of scripts without spaces: 1.5 in Chinese, 3 in Thai
-MIN_ENDING = 0.3  # share of sentences with final punctuation, below which its lack means nothing
+MIN_ENDING = 0.3  # share of the longest sentences with final punctuation, below which its lack means nothing
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -326,9 +326,10 @@ def cut_off(text: Text) -> Iterator[Finding]:
     ends = [np.array([is_sentence(line) for line in lines]) for _, lines in text.sides]
     lengths = [np.array([max(1, len(line)) for line in lines]) for _, lines in text.sides]
     for (side, _), at in zip(text.sides, (0, 1), strict=True):
-        if not ends[1 - at].any() or ends[at][ends[1 - at]].mean() < MIN_ENDING:
-            continue
         ratio = np.log(lengths[at] / lengths[1 - at])
+        longest = ends[1 - at] & (ratio >= np.quantile(ratio, 0.85))
+        if not longest.any() or ends[at][longest].mean() < MIN_ENDING:
+            continue
         rows = np.flatnonzero(ends[1 - at] & ~ends[at] & (ratio < np.median(ratio) - 0.3))
         yield from text.found(
             "cut-off",

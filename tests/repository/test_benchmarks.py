@@ -14,7 +14,7 @@ from nmt_keras import cli
 MEASUREMENTS = {
     path.stem: found
     for path in sorted(MEASURED.glob("*.json"))
-    if not (found := json.loads(path.read_text("utf-8"))).get("removed")
+    if "command" in (found := json.loads(path.read_text("utf-8"))) and not found.get("removed")
 }
 
 
