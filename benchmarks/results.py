@@ -92,6 +92,8 @@ class Group:
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
     guided: bool = False
     """If ``True``, attention is trained with the word alignments in ``Settings.alignments``."""
+    gradients: bool = False
+    """If ``True``, also stores the norms of the gradients of the encoder's states, for the figure about gates."""
     has_alignments: bool = True
     """If ``True``, the alignment error rate of the systems is measured."""
     updates: int = UPDATES
@@ -252,6 +254,20 @@ def groups() -> dict[str, Group]:
         "lecture": Group(
             lecture, baselines=dict.fromkeys(("lecture-bidirectional", "lecture-reversed"), "lecture-deep")
         ),
+        "gates": Group(
+            # three cells with 1.33 million parameters
+            tuple(
+                changed(
+                    lecture[2],
+                    f"fed-{cell}",
+                    {f"model.{part}.cell": cell for part in ("encoder", "decoder")}
+                    | {f"model.{part}.units": units for part in ("encoder", "decoder")},
+                )
+                for cell, units in (("tanh", 125), ("gru", 108), ("lstm", 102))
+            ),
+            gradients=True,
+            baselines={"fed-lstm": "fed-tanh"},
+        ),
         "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),), has_alignments=False),
         "sampling": Group(
             (
@@ -411,6 +427,7 @@ def add_to_runs(group: Group, study: Study) -> None:
 
     Also writes the translations of both test sets.
     """
+    from benchmarks.gradients import state_gradients
     from nmt_keras.runs import Run
 
     for system, seed in itertools.product(study.systems, study.seeds):
@@ -419,6 +436,9 @@ def add_to_runs(group: Group, study: Study) -> None:
         has_links = group.has_alignments and system.model.attention.has_scores and folder.exists()
         if has_links and found["alignment"] is None:
             found = {**found, "alignment": alignment_of(Run(folder).translator(), study.corpus.name)}
+            write(path, found)
+        if group.gradients and "gradients" not in found:
+            found = {**found, "gradients": state_gradients(Run(folder).translator(), study.corpus.test)}
             write(path, found)
         if group.by_length and "table" not in found:
             values, texts = by_length(Run(folder).translator(), study.corpus)

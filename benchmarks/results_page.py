@@ -15,6 +15,7 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {bin[NAME PART LABEL]}               mean BLEU over the runs by length; figure 2 has the first seed
     {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
     {length_gain[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
+    {gradient[A T]}                      norm of the gradient T positions before the end, mean over the runs
     {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
 """
 
@@ -25,10 +26,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, geometric_mean, stdev
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import ttest_ind_from_stats
 
 from benchmarks.archives import RESULTS, TABLE, files_of
@@ -43,6 +45,7 @@ from nmt_keras.plotting import (
     save_figure,
     score_intervals,
 )
+from nmt_keras.plotting.style import SCREEN_DPI, add_legend, finish, looks
 
 Result = Mapping[str, Any]
 
@@ -185,6 +188,13 @@ def in_table(name: str, part: str) -> float:
 def quarter(found: Result) -> float:
     """Returns the validation BLEU of a run after a quarter of its updates."""
     return float(next(one["valid_bleu"] for one in found["validations"] if 4 * one["step"] >= found["steps"]))
+
+
+def gradients(name: str) -> list[float]:
+    """Returns the norms of a system's ``state_gradients``, the geometric mean over the runs."""
+    return [
+        geometric_mean(values) for values in zip(*(one["gradients"]["norms"] for one in runs_of(name)), strict=True)
+    ]
 
 
 # Tables
@@ -358,10 +368,26 @@ def draw(found: Mapping[str, Result], folder: Path) -> None:
         for shown in found["rnnsearch-16"]["alignments"]
     ]
     save_figure(alignment_grid(panels, columns=2), folder / "results-alignments.png")
+    cells = {cell: gradients(f"fed-{cell}") for cell in ("tanh", "gru", "lstm")}
+    save_figure(gradient_figure(cells), folder / "results-gradients.svg")
     report = read(RESULTS / "diagnostics", TABLE)["report"]  # the example figures of the guide on evaluation
     lengths = bleu_by_length(report["bins"], report["sentences"], report["bleu_by_length"])
     save_figure(lengths, folder / "report-bleu-by-length.svg")
     save_figure(score_intervals(report["scores"]), folder / "report-scores.svg")
+
+
+def gradient_figure(norms: Mapping[str, Sequence[float]]) -> Figure:
+    """Draws the norms of ``benchmarks.gradients`` by system."""
+    figure = Figure(figsize=(7, 4), dpi=SCREEN_DPI, layout="constrained")
+    axes = figure.subplots()
+    lines, families = looks(list(norms))
+    for line, values in zip(lines, norms.values(), strict=True):
+        axes.semilogy(values, **line)
+    axes.set_xlabel("positions before the end of the source")
+    axes.set_ylabel("norm of the state's gradient, relative to that at the end")
+    finish(axes)
+    add_legend(figure, families)
+    return figure
 
 
 def page() -> str:
@@ -386,6 +412,7 @@ def page() -> str:
             f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
         ),
         "sentences": lambda group, label: read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["sentences"],
+        "gradient": lambda name, distance: f"{gradients(name)[int(distance)]:.2g}",
         "group": lambda name: group_section(RESULTS / name),
         "combined": lambda name: combined_section(RESULTS / name),
         "rungs": lambda name: rungs_section(RESULTS / name),

@@ -115,6 +115,11 @@ class Ticket:
         """Seconds since the request was admitted."""
         return time.monotonic() - self._began
 
+    def require_time(self) -> None:
+        """Raises DEADLINE_EXCEEDED after the deadline."""
+        if self.seconds_taken > self._seconds:
+            raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds")
+
     async def take_turn(self, work: Callable[[], Result], *, is_small: bool) -> Result:
         """Runs ``work`` in a worker thread when a turn is free, and returns its result.
 

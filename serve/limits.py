@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,11 +57,15 @@ def require_few_rows(limits: Limits, name: str, rows: int) -> None:
         raise invalid(f"Input {name} has {reason} (--max-batch-rows). Send fewer rows at a time.")
 
 
-def require_few_sentences(limits: Limits, inputs: Mapping[str, np.ndarray]) -> None:
-    """Raises INVALID_ARGUMENT if texts that a graph splits have too many sentences, of which it may skip the last."""
+def require_few_sentences(limits: Limits, inputs: Mapping[str, np.ndarray], require_time: Callable[[], None]) -> None:
+    """Raises INVALID_ARGUMENT if texts that a graph splits have too many sentences, of which it may skip the last.
+
+    ``require_time`` raises after the deadline. It is called before each text: splitting 64 KB takes half a second.
+    """
     for name, tensor in inputs.items():
         sentences = 0
         for text in tensor.flat if tensor.dtype == object else ():
+            require_time()
             pieces = split(text.decode("utf-8", "replace"))
             sentences += min(sum(bool(piece.sentence) for piece in pieces), MAX_SENTENCES)
             if sentences > limits.max_batch_rows:

@@ -251,14 +251,14 @@ class MultiHead(NamedTuple):
 
 
 def multi_head(p: MultiHead, x, values):
-    """Returns the attention of one query x over ``values`` (section 3.2), and the mean weights of all heads."""
+    """Returns the attention of one query x over ``values`` (section 3.2), and the weights of each head."""
     heads, all_weights = [], []
     for W_Q, W_K, W_V in zip(p.W_Q, p.W_K, p.W_V, strict=True):
         query = W_Q @ x
         weights = softmax(np.array([query @ (W_K @ v) / np.sqrt(len(query)) for v in values]))
         heads.append(sum(weight * (W_V @ v) for weight, v in zip(weights, values, strict=True)))
         all_weights.append(weights)
-    return p.W_O @ np.concatenate(heads), sum(all_weights) / len(all_weights)
+    return p.W_O @ np.concatenate(heads), np.stack(all_weights)
 
 
 class SelfAttentionLayer(NamedTuple):
@@ -494,7 +494,7 @@ def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded
         xs = [feed_forward(layer, x + added) for x, (added, _) in zip(xs, found, strict=True)]
     return (
         logits_of(p.output_layer, layer_norm(p.norm, xs[-1]), np.zeros(0), p.embedding[last_token]),
-        found[-1][1],
+        found[-1][1].mean(axis=0),
         tokens,
     )
 

@@ -37,7 +37,7 @@ _read: ContextVar[dict[tuple[int, str], Weight] | None] = ContextVar("_read", de
 
 
 @contextmanager
-def weights_read_once(*models: keras.layers.Layer, precision: Precision | None = None) -> Iterator[None]:
+def weights_read_once(*models: keras.layers.Layer, precision: Precision | None = None) -> Iterator[list[tf.Tensor]]:
     """Reads the variables of ``models`` once. Inside the block, their layers see the values as tensors.
 
     Open it around a forward pass or a search. Inside another such block, it does nothing.
@@ -45,9 +45,12 @@ def weights_read_once(*models: keras.layers.Layer, precision: Precision | None =
     Args:
         models: Built layers or models.
         precision: Precision of products with matrices.
+
+    Yields:
+        A list, which gets the losses that layers add with ``add_loss`` in the block: Keras does not store them.
     """
     if _read.get() is not None:
-        yield
+        yield []
         return
     layers = [layer for model in models for layer in layers_of(model)]
     values = {id(v): (v, tf.convert_to_tensor(v.value)) for model in models for v in model.variables}
@@ -59,8 +62,8 @@ def weights_read_once(*models: keras.layers.Layer, precision: Precision | None =
     }
     token = _read.set({key: convert(value, key[1], precision) for key, value in matrices.items()})
     try:
-        with keras.StatelessScope(state_mapping=values.values()) as scope:
-            yield
+        with keras.StatelessScope(state_mapping=values.values(), collect_losses=True) as scope:
+            yield scope.losses
     finally:
         _read.reset(token)
     for variable, value in values.values():

@@ -80,7 +80,8 @@ class MultiHead(Part):
                 Keras has attached to ``values``.
         """
         mask = as_encoding(values, values_mask).mask[:, tf.newaxis]
-        return self.attend(x, *self.keys_and_values(values), mask)
+        outputs, alpha = self.attend(x, *self.keys_and_values(values), mask)
+        return outputs, tf.reduce_mean(alpha, axis=1)
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """Splits heads: [B, L, units] -> [B, N, L, d_k]."""
@@ -101,14 +102,14 @@ class MultiHead(Part):
             mask: [B, 1 or Q, L] bool, True at positions that may be attended to.
 
         Returns:
-            Outputs [B, Q, units], and attention weights [B, Q, L], the mean over heads.
+            Outputs [B, Q, units], and attention weights [B, N, Q, L].
         """
         query = self.split(self.matmul(x, self.query_kernel))  # [B, N, Q, d_k]
         scores = tf.matmul(query, keys, transpose_b=True) * (self.units / self.heads) ** -0.5
         alpha = masked_softmax(scores, mask[:, tf.newaxis])
         contexts = tf.transpose(tf.matmul(alpha, values), [0, 2, 1, 3])  # [B, Q, N, d_k]
         joined = tf.reshape(contexts, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
-        return self.matmul(tf.ensure_shape(joined, x.shape), self.kernel), tf.reduce_mean(alpha, axis=1)
+        return self.matmul(tf.ensure_shape(joined, x.shape), self.kernel), alpha
 
     def attend_per_query(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Attends to different positions for each query, such as the earlier tokens of its hypothesis.
@@ -224,23 +225,26 @@ class SelfAttentionLayer(Part):
         mask = as_encoding(x, mask if x_mask is None else x_mask).mask[:, tf.newaxis]
         if use_causal_mask:
             mask &= tf.range(length) <= tf.range(length)[:, tf.newaxis]
-        x = self.attend_to_self(self.cast(x), mask, masks)
+        x, _ = self.attend_to_self(self.cast(x), mask, masks)
         if source is not None:
             encoding = as_encoding(source, source_mask)
             x, _ = self.attend_to_source(x, self.cross_attention.keys_and_values(source), encoding.mask, masks)
         return self.feed_forward(x, masks)
 
-    def attend_to_self(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
+    def attend_to_self(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks) -> tuple[tf.Tensor, tf.Tensor]:
         """Computes the first sublayer: x attends to itself where ``mask`` is True.
 
         Args:
             x: [B, L, units] float.
             mask: [B, 1 or L, L] bool.
             masks: Dropout masks.
+
+        Returns:
+            [B, L, units], and the attention weights [B, N, L, L].
         """
         normed = self.self_attention_norm(x)
-        added, _ = self.self_attention.attend(normed, *self.self_attention.keys_and_values(normed), mask)
-        return x + apply_dropout(added, masks.self_attention)
+        added, alpha = self.self_attention.attend(normed, *self.self_attention.keys_and_values(normed), mask)
+        return x + apply_dropout(added, masks.self_attention), alpha
 
     def attend_to_source(
         self,
@@ -254,8 +258,8 @@ class SelfAttentionLayer(Part):
         Returns:
             [B, Q, units], and the alignment [B, Q, S], the mean over heads.
         """
-        added, alignment = self.cross_attention.attend(self.cross_attention_norm(x), *source, mask[:, tf.newaxis])
-        return x + apply_dropout(added, masks.cross_attention), alignment
+        added, alpha = self.cross_attention.attend(self.cross_attention_norm(x), *source, mask[:, tf.newaxis])
+        return x + apply_dropout(added, masks.cross_attention), tf.reduce_mean(alpha, axis=1)
 
     def feed_forward(self, x: tf.Tensor, masks: SublayerMasks) -> tf.Tensor:
         """Computes the last sublayer, position by position."""

@@ -320,11 +320,31 @@ class SelfAttentionEncoder(BaseEncoder):
         self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...]]:
         """See :class:`BaseEncoder`."""
+        return self._attend(embedded, mask, randomness)[0], ()
+
+    def head_weights(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the attention weights of each layer's heads.
+
+        Args:
+            ids: [B, S] int32. Each row begins with at least one token.
+
+        Returns:
+            [B, layers, heads, S, S] float: the last axes are the position that attends, and those that it attends to.
+        """
+        _, weights = self._attend(self.embedding(ids), tf.not_equal(ids, PAD), None)
+        return tf.stack(weights, axis=1)
+
+    def _attend(
+        self, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Returns the annotations [B, S, units], and the weights of each layer, [B, heads, S, S]."""
         x = embedded if self.embedding_size == self.units else self.matmul(embedded, self.input_kernel)
         x = with_positions(x * self.units**0.5, tf.range(keras.ops.shape(x)[1]))
         x = dropout(x, self.dropout, randomness, "source")
+        weights = []
         for block in self.blocks:
             masks = draw_masks(x, self.dropout, randomness, block.name)
-            x = block.attend_to_self(x, mask[:, tf.newaxis], masks)
+            x, alpha = block.attend_to_self(x, mask[:, tf.newaxis], masks)
+            weights.append(alpha)
             x = block.feed_forward(x, masks)
-        return self.norm(x), ()
+        return self.norm(x), weights

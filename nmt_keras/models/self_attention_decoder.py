@@ -175,7 +175,7 @@ class SelfAttentionDecoder(BaseDecoder):
         hidden = apply_dropout(with_positions(x.embedded, positions), x.dropout_mask)
         earlier = (positions <= positions[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
         for block, source, masks in zip(self.blocks, memory.keys, x.masks, strict=True):
-            hidden = block.attend_to_self(hidden, earlier, masks)
+            hidden, _ = block.attend_to_self(hidden, earlier, masks)
             hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
             hidden = block.feed_forward(hidden, masks)
         return self.readout(x, (hidden, alignment), memory, randomness)

@@ -93,9 +93,12 @@ class Seq2Seq(Part, keras.Model):
         source, target = inputs
         if randomness is None and (training or sampling_probability is not None):
             randomness = self._randomness()
-        with weights_read_once(self):
+        with weights_read_once(self) as losses:
             encoding = self.encoder(source, randomness=randomness)
-            return self.decoder(target, encoding, randomness=randomness, sampling_probability=sampling_probability)
+            output = self.decoder(target, encoding, randomness=randomness, sampling_probability=sampling_probability)
+        for loss in losses:
+            self.add_loss(loss)
+        return output
 
     def _randomness(self) -> Randomness:
         """Returns the randomness of a step of ``fit``; of a model that is not compiled, of Keras's global generator."""

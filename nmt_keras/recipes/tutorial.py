@@ -7,7 +7,8 @@ As in the tutorial:
 - lower case without accents
 - embeddings of size 256, GRUs of 1024 units on both sides, additive attention, and a softmax layer whose only input is
   the state
-- Adam with Keras's default settings, batches of 64, 10 epochs without early stopping
+- Adam at its default rate of 0.001, with the epsilon of the first edition's `tf.train.AdamOptimizer` (Keras: 1e-7),
+  batches of 64, 10 epochs without early stopping
 - a loss per sentence, averaged over the batch
 - the first 30,000 pairs, 80 % of them for training; of the others, half are for validation and half for testing
 - a log row every 100 batches, a validation and a checkpoint every 2 epochs; the best and last checkpoints are kept
@@ -64,7 +65,6 @@ TUTORIAL = Recipe(
         warmup_steps=0,
         decay="constant",
         beta_2=0.999,
-        epsilon=1e-7,
         clip_norm=None,
         label_smoothing=0.0,
         denominator="sentences",

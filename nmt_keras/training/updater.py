@@ -69,6 +69,8 @@ class Updater:
     The forward and backward pass is traced for each length bucket, the optimizer's update once. XLA, if used, compiles
     both. After ``share_trace``, all buckets share one trace.
 
+    Losses that layers of one's own add with ``add_loss``, and regularizers, are part of ``fit`` alone.
+
     The clipping, loss scaling and accumulation of Keras's optimizers are not used: their accumulation averages batches
     whatever their numbers of tokens, and neither the norm nor skipped updates could be logged.
 

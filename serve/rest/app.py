@@ -182,7 +182,7 @@ class RestApi:
             signature = loaded.servable.signature(request.signature_name)
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
             if signature.splits_texts:
-                require_few_sentences(self._limits, inputs.tensors)
+                require_few_sentences(self._limits, inputs.tensors, ticket.require_time)
             began = time.monotonic()
             outputs = loaded.servable.run(signature, inputs.tensors, ticket.seconds_left)
             self._core.metrics.record_run(ticket.model_name, time.monotonic() - began)

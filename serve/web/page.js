@@ -167,7 +167,7 @@ async function answer(signal) {
     if (signal.aborted) return;
     const isKnown = error instanceof ServiceError;
     showNothing();
-    showProblem(isKnown ? error : new ServiceError("unreadable"));
+    showProblem(isKnown ? error : new ServiceError("broken", error.message));
     if (!isKnown) throw error; // for the browser's console
     if (PASSING.has(error.kind)) {
       timer = setTimeout(() => answer(signal), wait);

@@ -2,8 +2,8 @@
 
 /**
  * The error of a request. Its `kind` is a key of the texts below: "refused" is an invalid request, "unfit" a model
- * without alignments, "unreadable" an answer that is not TensorFlow Serving's, and "stopped" a translator in the page
- * that cannot run. Its `message` is the server's message, or "".
+ * without alignments, "unreadable" an answer that is not TensorFlow Serving's, "stopped" a translator in the page
+ * that cannot run, and "broken" any other error of the page. Its `message` is the server's message, or "".
  */
 export class ServiceError extends Error {
   constructor(kind, message = "") {
@@ -33,6 +33,7 @@ export function describe({ kind, message }, model, hasOthers) {
     refused: ["The server refused the sentence", `Change the sentence.${reason}`],
     failed: ["The server failed", `Tell the server’s operator.${reason}`],
     stopped: ["This browser cannot run the translator", `Open the file in a newer browser.${reason}`],
+    broken: ["This page has failed", `Reload the page, and report the text to the project.${reason}`],
     unreadable: ["The server’s answer cannot be read", `It does not come from TensorFlow Serving. ${reload}`],
   }[kind];
 }

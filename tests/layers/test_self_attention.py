@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import (
+    enter,
+    layer_norm,
     multi_head,
     multi_head_of,
     self_attention_encoder_of,
@@ -62,13 +64,13 @@ def test_sinusoids_are_the_paper_s_with_the_sines_first(position):
 def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_attend_to(mask):
     layer = built(MultiHead(U, HEADS), (B, P, U), (B, P, D))
     x, values = normal(B, 4, U), normal(B, P, D, seed=3)
-    found, alpha = layer.attend(x, *layer.keys_and_values(values), mask)
+    found, alpha = (each.numpy() for each in layer.attend(x, *layer.keys_and_values(values), mask))
     seen = np.broadcast_to(mask, [B, 4, P])
     for b, q in np.ndindex(B, 4):
         wanted, wanted_alpha = multi_head(multi_head_of(layer), exact(x[b, q]), exact(values[b])[seen[b, q]])
         np.testing.assert_allclose(found[b, q], wanted, atol=1e-5)
-        np.testing.assert_allclose(alpha[b, q][seen[b, q]], wanted_alpha, atol=1e-6)
-    assert not np.any(alpha.numpy()[~seen])
+        np.testing.assert_allclose(alpha[b, :, q][:, seen[b, q]], wanted_alpha, atol=1e-6)
+        assert not np.any(alpha[b, :, q][:, ~seen[b, q]])
 
 
 def test_heads_by_hand():
@@ -82,7 +84,8 @@ def test_heads_by_hand():
     pairs = layer.keys_and_values(values)
     found, alpha = layer.attend(tf.constant([[[1.0, 1.0]]]), *pairs, tf.ones([1, 1, 2], tf.bool))
     np.testing.assert_allclose(found[0, 0], [100.0, 4.0], atol=1e-5)
-    np.testing.assert_allclose(alpha[0, 0], [0.75, 0.25], atol=1e-6)
+    np.testing.assert_allclose(alpha[0, :, 0], [[1, 0], [0.5, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(layer(tf.constant([[[1.0, 1.0]]]), values)[1], [[[0.75, 0.25]]], atol=1e-6)  # their mean
 
 
 def test_heads_must_divide_the_units():
@@ -97,7 +100,7 @@ def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
     layer = built(SelfAttentionLayer(U, HEADS), (B, P, U), (B, P, D))
     x, source = normal(B, P, U), layer.cross_attention.keys_and_values(normal(B, P, D))
     sublayers = {
-        "self_attention": lambda masks: layer.attend_to_self(x, MASK[:, tf.newaxis], masks),
+        "self_attention": lambda masks: layer.attend_to_self(x, MASK[:, tf.newaxis], masks)[0],
         "cross_attention": lambda masks: layer.attend_to_source(x, source, MASK, masks)[0],
         "feed_forward": lambda masks: layer.feed_forward(x, masks),
     }
@@ -124,3 +127,18 @@ def test_annotations_are_the_paper_s_and_0_at_padding_whatever_its_ids_are(embed
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted, atol=2e-5)
         assert not np.any(encoding.values[b, len(sentence) :])
     np.testing.assert_array_equal(encoder(*padded(SENTENCES, 7, filler=11)).values, encoding.values)
+
+
+def test_the_weights_of_each_head_are_those_of_the_layer():
+    encoder = make(layers=1)
+    ids, _ = padded(SENTENCES, 7)
+    weights = encoder.head_weights(ids)
+    assert weights.shape == (len(SENTENCES), 1, HEADS, 7, 7)
+    p = self_attention_encoder_of(encoder)
+    for b, sentence in enumerate(SENTENCES):
+        xs = [enter(p.embedding, p.entry, token, position, U) for position, token in enumerate(sentence)]
+        normed = [layer_norm(p.layers[0].norms[0], x) for x in xs]
+        for position, x in enumerate(normed):
+            _, wanted = multi_head(p.layers[0].self_attention, x, normed)
+            np.testing.assert_allclose(weights[b, 0, :, position, : len(sentence)], wanted, atol=1e-6)
+        assert not np.any(weights[b, 0, :, :, len(sentence) :])

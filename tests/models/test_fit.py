@@ -52,6 +52,22 @@ def test_one_step_of_fit_is_one_update_of_our_loop():
         np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)
 
 
+def test_fit_adds_the_losses_that_layers_add():
+    class Sparse(Encoder):
+        def call(self, *args, **kwargs):
+            encoding = super().call(*args, **kwargs)
+            self.add_loss(tf.constant(7.0))
+            return encoding
+
+    losses = []
+    for kind in (Encoder, Sparse):
+        keras.utils.set_random_seed(1)
+        model = Seq2Seq(kind(V, 6, 5), Decoder(V, 6, 8, attention=BahdanauAttention(7)))
+        model.compile(optimizer=keras.optimizers.SGD(0.0))
+        losses += model.fit((SOURCE, READ), TARGET, batch_size=1, epochs=2, verbose=0).history["loss"]
+    np.testing.assert_allclose(np.subtract(losses[2:], losses[:2]), 7.0, rtol=1e-5)
+
+
 @pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"dropout": 0.0, "output_dropout": 0.5}])
 def test_each_step_of_fit_draws_its_own_dropout_masks(rates):
     model = built(replace(TINY_MODEL, **rates))

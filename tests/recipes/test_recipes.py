@@ -165,7 +165,7 @@ FIGURES = [
                 "batch_size": 64,
                 "epochs": 10.0,
                 "beta_2": 0.999,
-                "epsilon": 1e-7,
+                "epsilon": 1e-8,
                 "clip_norm": None,
                 "denominator": "sentences",
                 "label_smoothing": 0.0,

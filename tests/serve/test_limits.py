@@ -23,7 +23,7 @@ from browser import Browser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nmt_keras.export.contract import CONTRACT
-from serve import server
+from serve import limits, server
 from serve.core import Core
 from serve.limits import Limits
 from serve.models.model_config import models_in
@@ -147,6 +147,18 @@ def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(coun
         refused = browser.post(PREDICT, json=document)
         assert refused.status_code == 400
         assert "more sentences than 33 (--max-batch-rows)" in refused.json()["error"]
+
+
+def test_texts_are_not_split_after_the_deadline(counted, monkeypatch):
+    class Splitting(Counted):
+        splits_texts = True
+
+    texts = []
+    monkeypatch.setattr(limits, "split", lambda text: texts.append(text) or time.sleep(0.2) or [])
+    browser = counted(Splitting(released=True), rest_api_timeout_in_ms=300)
+    assert browser.post(PREDICT, json={"instances": ["Hola."] * 9}).status_code == 504
+    time.sleep(0.5)  # the thread would have split further texts
+    assert len(texts) <= 2
 
 
 def test_the_signature_of_an_export_that_splits_texts_is_known_by_its_outputs():

@@ -14,6 +14,7 @@ SIGNATURES = {
     "serving_default": "Translation",
     "greedy": "Translation",
     "text": "Text",
+    "sentences": "Sentences",
     "align": "Align",
     "beam": "Beam",
     "score": "Score",
