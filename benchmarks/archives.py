@@ -97,7 +97,7 @@ def compared(files: Mapping[str, str], pairs: Sequence[Pair]) -> Compared:
         results = {system: [RunResult(runs[name], texts[name]) for name in names] for system, names in systems.items()}
         baselines = {row["name"]: row["baseline"] for row in table["systems"]}
         rows = summarise(results, [pair.target for pair in pairs], "en", baselines)
-        for row, stored in zip(rows, table["systems"], strict=True):
+        for row, stored in zip(rows.systems, table["systems"], strict=True):
             yield f"{TABLE}, {row.name}", stored, asdict(row)
         if "lengths.json" in files:
             by_system = {system: [texts[name] for name in names] for system, names in systems.items()}

@@ -567,6 +567,8 @@ class Settings:
     """Number of runs trained at the same time."""
     seeds: tuple[int, ...] | None = None
     """Seeds of each system's runs; ``None`` for those of the group."""
+    rates: tuple[float, ...] | None = None
+    """Factors of the pilots; ``None`` for those of the group. Most stored results have 0.5, 1 and 2."""
 
 
 def run_group(group: Group, study: Study, jobs: int) -> None:
@@ -597,7 +599,7 @@ def main(settings: Settings) -> None:
         systems=group.systems,
         corpus=corpus,
         updates=group.updates,
-        rates=group.rates,
+        rates=settings.rates or group.rates,
         seeds=settings.seeds or group.seeds,
         language="en",
         baselines=group.baselines,

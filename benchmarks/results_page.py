@@ -36,6 +36,8 @@ from scipy.stats import ttest_ind_from_stats
 from benchmarks.archives import RESULTS, TABLE, files_of
 from benchmarks.measured import rows_table
 from benchmarks.results import COMBINED, LADDER, VOCABULARY, WINDOW, groups
+from nmt_keras.evaluation.metrics import Estimate
+from nmt_keras.evaluation.seeds import Spread, SystemFigures, to_markdown
 from nmt_keras.markdown import table
 from nmt_keras.plotting import (
     Panel,
@@ -200,11 +202,20 @@ def gradients(name: str) -> list[float]:
 # Tables
 
 
+def systems_of(protocol: Result) -> list[SystemFigures]:
+    """Returns the rows of a group's table."""
+    kinds = {"bleu": Estimate, "chrf": Estimate, "perplexity": Spread, "valid_loss": Spread, "error_rate": Spread}
+    return [
+        SystemFigures(**row | {name: kind(**row[name]) for name, kind in kinds.items() if row[name]})
+        for row in protocol["systems"]
+    ]
+
+
 def group_section(folder: Path) -> str:
     """Returns the table of the group in ``folder``, and the command that trains it."""
     name, protocol = folder.name, read(folder, TABLE)
     group = groups()[name]
-    rows = [line for line in files_of(folder)["table.md"].splitlines() if line.startswith("|")]
+    rows = [line for line in to_markdown(systems_of(protocol)).splitlines() if line.startswith("|")]
     first = read(folder, f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json")
     pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
     if protocol.get("core_hours") is not None:
@@ -212,13 +223,16 @@ def group_section(folder: Path) -> str:
     corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
     corpus += " --alignments spa-eng.align" if group.guided else ""
     seeds = " ".join(map(str, protocol["seeds"]))
+    rates = (
+        "" if protocol["pilot_updates"] is None else " --rates " + " ".join(f"{rate:g}" for rate in protocol["rates"])
+    )
     return "\n".join(
         [
             *rows,
             "",
             f"{protocol['updates']:,} updates on {first['train_pairs']:,} pairs, {first['search']}; {pilots}. Command:",
             "",
-            f"    python -m benchmarks.results {name}{corpus} --to runs/{name} --seeds {seeds}",
+            f"    python -m benchmarks.results {name}{corpus} --to runs/{name} --seeds {seeds}{rates}",
         ]
     )
 

@@ -41,6 +41,7 @@ class Core:
             lambda: self.turns.borrowed_tokens,
             lambda: max(0, sum(self._admitted.values()) - self.turns.borrowed_tokens),
             repository.available,
+            repository.failed,
         )
 
     @contextlib.asynccontextmanager

@@ -24,6 +24,9 @@ _BUCKETS = [10 * 1.8**power for power in range(33)]
 """Upper bounds of the buckets in microseconds, as in TensorFlow Serving: from 10 microseconds to about 20 minutes."""
 
 
+Versions = Callable[[], Iterable[tuple[str, int]]]
+
+
 class Metrics:
     """The counts of one server.
 
@@ -33,10 +36,11 @@ class Metrics:
         running: Returns the number of requests that are computed.
         waiting: Returns the number of requests in the queue.
         loaded: Returns names and versions of the models that answer.
+        failed: Returns names and versions of those that could not be loaded.
     """
 
     def __init__(
-        self, running: Callable[[], int], waiting: Callable[[], int], loaded: Callable[[], Iterable[tuple[str, int]]]
+        self, running: Callable[[], int], waiting: Callable[[], int], loaded: Versions, failed: Versions
     ) -> None:
         disable_created_metrics()
         self._registry = CollectorRegistry(auto_describe=True)
@@ -66,7 +70,8 @@ class Metrics:
             ("nmt_serve_requests_waiting", "Requests in the queue.", waiting),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
-        self._registry.register(_LoadedVersions(loaded))
+        self._registry.register(_Versions("nmt_serve_version_loaded", "1 for each version that answers.", loaded))
+        self._registry.register(_Versions("nmt_serve_version_failed", "1 for each that could not be loaded.", failed))
 
     def record_request(self, model_name: str, code: Code, seconds: float) -> None:
         """Counts a request. Its time is recorded only if it succeeded, as in TensorFlow Serving."""
@@ -84,14 +89,12 @@ class Metrics:
         return page.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count")
 
 
-class _LoadedVersions(Collector):
-    def __init__(self, loaded: Callable[[], Iterable[tuple[str, int]]]) -> None:
-        self._loaded = loaded
+class _Versions(Collector):
+    def __init__(self, name: str, text: str, versions: Versions) -> None:
+        self._name, self._text, self._versions = name, text, versions
 
     def collect(self) -> Iterator[Metric]:
-        metric = GaugeMetricFamily(
-            "nmt_serve_version_loaded", "1 for each version that answers.", labels=["model_name", "version"]
-        )
-        for name, version in self._loaded():
+        metric = GaugeMetricFamily(self._name, self._text, labels=["model_name", "version"])
+        for name, version in self._versions():
             metric.add_metric([name, str(version)], 1)
         yield metric

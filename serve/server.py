@@ -29,6 +29,7 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
+from nmt_keras.io.files import remedy
 from nmt_keras.io.lines import message_stream
 from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
 from nmt_keras.io.threads import abandonable
@@ -39,7 +40,6 @@ from .core import Core
 from .limits import Limits
 from .models.model_config import ServedModel, models_in, read_model_configs, version_folders
 from .models.repository import Repository, kept_up_to_date
-from .models.status import StatusError
 from .options import Options
 from .rest.app import create_app
 from .rest.http_protocol import LimitedProtocol
@@ -117,6 +117,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to listen. Then prints the address, because other programs wait for this line."""
         await super().startup(sockets)
+        if signal.getsignal(signal.SIGHUP) is _leave:  # uvicorn handles the other signals
+            signal.signal(signal.SIGHUP, self.handle_exit)
         for each in sockets or []:
             each.listen(BACKLOG)  # asyncio would accept as many connections at once
         if self.started:
@@ -156,8 +158,9 @@ def serve(options: Options) -> None:
     configs = _configs(options)
     _make_room_for(options.limits.connections)
     listener = _bind(options.host, options.port)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _leave)
     handler = logging.StreamHandler(message_stream(os.dup(2)))  # is never hidden
     handler.addFilter(RepeatFilter())
     text = LogFormatter("%(asctime)s %(levelname)s %(message)s")
@@ -227,15 +230,23 @@ def _configs(options: Options) -> Callable[[], list[ServedModel]]:
         return lambda: configs
     folder = options.model_dir or Path("saved_models")
     try:
-        has_versions = any(version_folders(config.base_path) for config in models_in(folder))
+        found = models_in(folder)
     except OSError as error:
-        raise ValueError(f"--model-dir: cannot be read: {error}. {HOW_TO_GET_A_MODEL}") from error
-    if not has_versions:
+        advice = HOW_TO_GET_A_MODEL if isinstance(error, FileNotFoundError) else f"{remedy(error.strerror or '')}."
+        raise ValueError(f"--model-dir: cannot be read: {error}. {advice}") from error
+    if not any(map(_has_versions, found)):
         raise ValueError(
             f"--model-dir: {folder} contains no model NAME/VERSION/saved_model.pb, where VERSION is a number. "
             f"For a model itself, pass the folder above it. {HOW_TO_GET_A_MODEL}"
         )
     return lambda: models_in(folder)
+
+
+def _has_versions(model: ServedModel) -> bool:
+    try:
+        return bool(version_folders(model.base_path))
+    except OSError:  # the other models are served; polls warn of this one
+        return False
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -302,10 +313,7 @@ def _repository(configs: Callable[[], list[ServedModel]], options: Options) -> R
 
 def _start(repository: Repository) -> None:
     """Loads the models in a thread. In the main thread, TensorFlow's loader would delay the handling of signals."""
-    try:
-        abandonable(repository.start).result()
-    except StatusError as error:
-        raise ValueError(f"--model-config-file: {error.message}.") from error
+    abandonable(repository.start).result()
     if not repository.available():
         raise ValueError(
             "--model-dir, --model-config-file: no model could be loaded. The log above gives the reasons, unless no "

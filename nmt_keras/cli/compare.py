@@ -82,7 +82,6 @@ class Compare(Command):
         from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.evaluation.gold import read_gold
         from nmt_keras.evaluation.metrics import require_tokenizer
-        from nmt_keras.evaluation.seeds import to_markdown
         from nmt_keras.runs.protocol import Study, run_study
 
         language = self.data.language_tags[1]
@@ -108,6 +107,7 @@ class Compare(Command):
             origin=self.data,
             baselines=self.baselines,
         )
-        table = to_markdown(run_study(study, self.jobs, console.say))
+        run_study(study, self.jobs, console.say)
+        table = (self.to / "table.md").read_text("utf-8")
         print(latex_tables(table) if self.latex else table, end="")
         console.say(f"written: {self.to / 'table.md'}")

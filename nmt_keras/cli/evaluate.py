@@ -25,7 +25,9 @@ class Evaluate(Command):
 
     rare: ClassVar[Collection[str]] = (*RARE, "corpus", "valid", "test")
     threads: ClassVar[int | None] = SIDE_BY_SIDE
-    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {"--pairs": ("--part", "--all-pairs", "--valid", "--test")}
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "--pairs": ("--part", "--all-pairs", "--corpus", "--valid", "--test")
+    }
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories, or exported versions. Exported versions require --pairs."""
@@ -105,7 +107,8 @@ class Evaluate(Command):
             if gold:
                 expected = "run directories, because exports do not align given pairs"
                 require(isinstance(translator, ModelTranslator), "--gold", expected, str(path))
-                errors[name] = gold_error(cast(ModelTranslator, translator), gold)
+                if (model := cast(ModelTranslator, translator)).has_attention:
+                    errors[name] = gold_error(model, gold)
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language, self.data.bleu_tokenizer)

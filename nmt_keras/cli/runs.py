@@ -152,14 +152,16 @@ class Export(SearchCommand):
         facts = run.facts(translator, languages)
         if self.ensemble:
             facts |= {"command": None, "runs": [each.resolve().name for each in (self.path, *self.ensemble)]}
-        version = export(translator, folder, facts, self.options, max_to_keep=self.max_to_keep)
-        print(version)
-        if self.verify:
-            checks = verify(version)
+
+        def require_verified(written: Path) -> None:
+            checks = verify(written)
             for check, faults in checks.items():
                 print(f"{'FAILED' if faults else 'ok':8}{check}", *faults, sep="\n        ")
             if any(checks.values()):
-                raise ValueError(f"--verify: {version} failed the checks above. Do not serve it.")
+                raise ValueError("--verify: the export failed the checks above. No version was written.")
+
+        check = require_verified if self.verify else None
+        print(export(translator, folder, facts, self.options, max_to_keep=self.max_to_keep, check=check))
 
     def _write_html(self) -> None:
         """Writes the HTML file, with the page of the server's package."""

@@ -66,7 +66,7 @@ REMOVED: dict[str, dict[str, object]] = {
     "EncoderConfig": {"merge": "concatenate", "residual": False},
     "DecoderConfig": {"residual": False},
     "TrainConfig": {"plateau_factor": 0.5, "segmentation_alpha": None, "segmentations": 16, "weight_decay": 0.01},
-    "SearchConfig": {"temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
+    "SearchConfig": {"shortlist": 0, "temperature": 0.0, "top_k": None, "top_p": 1.0, "seed": 1},
     "Progress": {"reductions": 0},
     "CorpusOptions": {"accept_other_version": False},
 }

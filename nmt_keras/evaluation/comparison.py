@@ -21,6 +21,7 @@ from nmt_keras.evaluation.metrics import (
 from nmt_keras.evaluation.report import Report
 from nmt_keras.io.files import locked, make_folder, write_whole
 from nmt_keras.io.lines import one_line
+from nmt_keras.languages import bleu_tokenizer
 from nmt_keras.markdown import escaped, table
 from nmt_keras.plotting import bleu_by_length, save_figure, score_intervals
 
@@ -42,7 +43,9 @@ class SystemScores:
     search: str  # description of the search
     bleu: Estimate
     chrf: Estimate
-    ter: float  # percent of the reference words, lower is better
+    ter: (
+        float | None
+    )  # percent of the reference words, lower is better; None in Thai and other languages without spaces
     exact: float  # percentage of sentences that equal their reference
     unknown: float  # percentage of target tokens that are UNK
     sentences_per_s: float
@@ -124,14 +127,15 @@ def compare(
         return compare_runs(runs, chosen, target_language, baselines=baselines, tokenizer=tokenizer)
 
     found = scored(range(len(pairs)))
-    edits = {name: ter(text, references) for name, text in texts.items()}
+    has_words = bleu_tokenizer(target_language) != "char"
+    edits = {name: ter(text, references, target_language) for name, text in texts.items() if has_words}
     systems = [
         SystemScores(
             name=name,
             search=searches[name],
             bleu=found.bleu[name],
             chrf=found.chrf[name],
-            ter=edits[name].value,
+            ter=edits[name].value if has_words else None,
             exact=report.exact,
             unknown=report.unknown,
             sentences_per_s=report.sentences / report.seconds,
@@ -164,7 +168,7 @@ def compare(
         worst=sorted(sentences, key=lambda sentence: sum(sentence.chrf.values()))[:worst],
         bleu_signature=found.bleu_signature,
         chrf_signature=found.chrf_signature,
-        ter_signature=next(iter(edits.values())).signature,
+        ter_signature=next((each.signature for each in edits.values()), ""),
     )
 
 
@@ -185,8 +189,8 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     parts = [
         f"# {escaped(comparison.title)}: {comparison.sentences:,} sentences",
         table(heads, rows),
-        f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`, TER (lower is "
-        f"better): `{comparison.ter_signature}`.",
+        f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`"
+        + (f", TER (lower is better): `{comparison.ter_signature}`." if comparison.ter_signature else "."),
     ]
     if EFFECTIVE in comparison.bleu_signature or any(NO_4_GRAM in each.label for each in comparison.by_length):
         parts.append(f"{NO_4_GRAM}: BLEU counts only the n-grams that occur (effective order, {EFFECTIVE}).")
@@ -223,7 +227,7 @@ def _system_row(system: SystemScores) -> list[str]:
         escaped(system.search),
         _estimate(system.bleu),
         _estimate(system.chrf),
-        f"{system.ter:.1f}",
+        "-" if system.ter is None else f"{system.ter:.1f}",
         f"{system.exact:.1f}",
         f"{system.unknown:.2f}",
         f"{system.sentences_per_s:,.0f}",

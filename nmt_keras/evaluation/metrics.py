@@ -59,12 +59,15 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return _score(CHRF(), *_corresponding(hypotheses, references))
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def ter(hypotheses: Sequence[str], references: Sequence[str], language: str | None = None) -> Score:
     """Returns the corpus translation edit rate (Snover et al. 2006): edits in percent of the reference words, cased.
 
-    Lower is better, and it can exceed 100. Arguments and errors are those of ``bleu``, without ``language``.
+    Lower is better, and it can exceed 100. In Chinese and Japanese, each character is a word; TER has no words in other
+    languages without spaces. Arguments and errors are those of ``bleu``.
     """
-    return _score(TER(case_sensitive=True), *_corresponding(hypotheses, references))
+    splits = not has_spaces(language)
+    metric = TER(case_sensitive=True, normalized=splits, asian_support=splits)
+    return _score(metric, *_corresponding(hypotheses, references))
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
@@ -130,6 +133,8 @@ def all_baselines(systems: Sequence[str], baselines: Mapping[str, str | None]) -
 LEAST_BLEU = 1.0
 """Minimum BLEU of one of two systems that are compared. Below it, a difference tells nothing about translation."""
 
+SAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's
+
 FEWEST_RUNS = 3
 """Minimum number of runs per system of intervals and p-values that are computed from the scores of the runs."""
 
@@ -138,7 +143,7 @@ def compare_runs(
     systems: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
     language: str | None = None,
-    samples: int = 1000,
+    samples: int = SAMPLES,
     baselines: Mapping[str, str | None] = {},
     tokenizer: str | None = None,
 ) -> Estimates:
@@ -169,7 +174,7 @@ def compare_runs(
     systems = {name: [hypotheses for hypotheses, _ in runs] for name, runs in pairs.items()}
     references = next(iter(pairs.values()))[0][1]
     count = len(references)
-    draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
+    draws = np.random.default_rng(SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
     texts = [references, *(texts for runs in systems.values() for texts in runs)]
     metrics = _bleu(language, tokenizer, *texts), CHRF()
     bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in metrics)
@@ -177,9 +182,6 @@ def compare_runs(
         if baseline is not None and max(bleu_[name].mean, bleu_[baseline].mean) < LEAST_BLEU:
             bleu_[name], chrf_[name] = (replace(scores[name], p=None) for scores in (bleu_, chrf_))
     return Estimates(bleu_, chrf_, *(str(metric.get_signature()) for metric in metrics))
-
-
-_SEED = 12345  # sacreBLEU's
 
 
 def _over_seeds(
@@ -206,7 +208,7 @@ def _over_seeds(
     values = {name: [_of_statistics(metric, each.sum(axis=0)) for each in runs] for name, runs in sums.items()}
     if min(map(len, systems.values())) >= FEWEST_RUNS:
         return _of_runs(values, baselines)
-    random = np.random.default_rng(_SEED)
+    random = np.random.default_rng(SEED)
     means: dict[str, np.ndarray] = {}  # [samples] float: mean over the drawn runs of each system
     for name, each in sums.items():
         drawn = np.array([[_of_statistics(metric, row) for row in draws @ one] for one in each])  # [runs, samples]

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
-from nmt_keras.evaluation.metrics import FEWEST_RUNS, LEAST_BLEU, Estimate, all_baselines, compare_runs
+from nmt_keras.evaluation.metrics import (
+    FEWEST_RUNS,
+    LEAST_BLEU,
+    SAMPLES,
+    SEED,
+    AlignmentError,
+    Estimate,
+    all_baselines,
+    compare_runs,
+)
 from nmt_keras.evaluation.report import evaluate, gold_error
 from nmt_keras.markdown import escaped, table
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -69,7 +78,7 @@ def run_figures(
         "unknown": round(report.unknown, 2),
         "loss": round(loss, 4),
         "perplexity": round(math.exp(loss), 3),
-        "alignment": error and {name: round(value, 4) for name, value in asdict(error).items()},
+        "alignment": error and rounded(error),
         "signature": report.signature,
         "chrf_signature": report.chrf_signature,
         "search": str(translator.search),
@@ -77,6 +86,11 @@ def run_figures(
         "test_pairs": len(pairs),
     }
     return RunResult(figures, texts)
+
+
+def rounded(error: AlignmentError) -> dict[str, float]:
+    """Returns error rate, precision and recall as a JSON object."""
+    return {name: round(value, 4) for name, value in asdict(error).items()}
 
 
 @dataclass(frozen=True)
@@ -103,13 +117,21 @@ class SystemFigures:
     error_rate: Spread | None  # alignment error rate, 0 to 1
 
 
+class Summary(NamedTuple):
+    """Rows of the table, and the signatures of their scores."""
+
+    systems: list[SystemFigures]
+    signature: str
+    chrf_signature: str
+
+
 def summarise(
     systems: Mapping[str, Sequence[RunResult]],
     references: Sequence[str],
     language: str | None = None,
     baselines: Mapping[str, str | None] = {},
     tokenizer: str | None = None,
-) -> list[SystemFigures]:
+) -> Summary:
     """Returns the rows of the table, in the order of ``systems``.
 
     Args:
@@ -147,7 +169,7 @@ def summarise(
                 error_rate=_spread(errors) if errors else None,
             )
         )
-    return found
+    return Summary(found, scores.bleu_signature, scores.chrf_signature)
 
 
 def to_markdown(systems: Sequence[SystemFigures]) -> str:
@@ -180,7 +202,11 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
     shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
     drawn = "sentences" if one_run else "sentences and runs"
     tested = all(len(one.seeds) >= FEWEST_RUNS for one in systems)
-    source = "t-interval and Welch's test" if tested else f"a paired bootstrap over {drawn}"
+    source = (
+        "t-interval and Welch's test"
+        if tested
+        else f"a paired bootstrap of {SAMPLES:,} samples over {drawn} (seed {SEED})"
+    )
     baseline = "the system in the column against" if against else "the row above"
     note = (
         f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}. Both are from the "

@@ -1,6 +1,7 @@
 """Folder of the numbered versions of a model. Each version appears and disappears atomically."""
 
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -14,6 +15,9 @@ from nmt_keras.manifest import versions
 
 PARTIAL, DELETED = "partial-", "deleted-"
 """Prefixes of folders that are being written or deleted. Servers ignore them, because they are not numbers."""
+
+_NUMBER = re.compile(r"(?:(?!partial)[a-z]+-)?([0-9]+)")
+"""Name of a version, or of one that was set aside, such as rejected-2: a server may still serve this number."""
 
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 """Modes of a published version."""
@@ -51,7 +55,7 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
                 path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
             sync_folder(partial)
             with locked(partial):  # two exports take different numbers
-                taken = [int(child.name) for child in model_folder.iterdir() if child.name.isdecimal()]
+                taken = [int(found[1]) for child in model_folder.iterdir() if (found := _NUMBER.fullmatch(child.name))]
                 final = partial.with_name(str(max(taken, default=0) + 1))
                 os.rename(partial, final)
         except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ def export(
     config: ExportConfig = PLAIN,
     *,
     max_to_keep: int | None = None,
+    check: Callable[[Path], None] | None = None,
 ) -> Path:
     """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
 
@@ -50,6 +51,8 @@ def export(
             ``source`` and ``target``.
         config: Precision, micro-batching and the data's licence.
         max_to_keep: Number of versions to keep, this one included; ``None`` keeps all. See ``prune``.
+        check: Called with the folder of the written version before it gets its number. If it raises, there is no
+            new version.
 
     Returns:
         ``saved_models/NAME/VERSION``.
@@ -80,6 +83,8 @@ def export(
         (folder / CARD).write_text(model_card(name, translator, facts), encoding="utf-8")
         write_warmup_requests(plain, translator.source_tokenizer, name)
         write_assets(folder, translator, config.half_precision)
+        if check is not None:
+            check(folder)
 
     written = publish(model_folder, write)
     if max_to_keep is not None:

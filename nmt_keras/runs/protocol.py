@@ -18,6 +18,7 @@ be resumed: existing results are kept, and a stopped run continues from its last
       runs/             run directories; pilots that are not continued are removed
 """
 
+import hashlib
 import json
 import math
 import os
@@ -41,7 +42,8 @@ from nmt_keras.cores import available_cores
 from nmt_keras.corpus import CorpusOptions, Pair, SplitCorpus, evaluation_pairs
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import all_baselines
-from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
+from nmt_keras.evaluation.report import gold_error
+from nmt_keras.evaluation.seeds import RunResult, SystemFigures, rounded, run_figures, summarise, to_markdown
 from nmt_keras.io.files import make_folder, read_json, sole_writer, write_whole
 from nmt_keras.io.modules import IMPORTED, import_modules
 from nmt_keras.io.startup import import_quietly
@@ -49,6 +51,7 @@ from nmt_keras.runs.directory import LOG, flat
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import read_log
+from nmt_keras.version import VERSION
 
 THREADS = "TF_NUM_INTRAOP_THREADS"  # environment variable of TensorFlow
 RATES = (0.5, 1.0, 2.0)
@@ -102,6 +105,11 @@ class Study:
     def pairs(self) -> Sequence[Pair]:
         """The pairs on which runs are scored."""
         return evaluation_pairs(self.corpus.test, key_side=self.corpus.key_side)
+
+    @cached_property
+    def gold_sum(self) -> str | None:
+        """Checksum of the pairs with gold alignments; None without such pairs."""
+        return hashlib.sha256(repr(self.gold).encode()).hexdigest() if self.gold else None
 
     @cached_property
     def corpus_facts(self) -> Mapping[str, Any]:
@@ -224,6 +232,8 @@ def _work(study: Study, system: Recipe, seed: int, modules: Sequence[str]) -> tu
         if not study.path(system, seed).exists():
             _train_and_score(study, system, seed)
             tf.keras.backend.clear_session()
+        elif study.gold and system.model.attention.has_scores:
+            _align_again(study, system, seed)
     except (OSError, ValueError, FloatingPointError, MemoryError, tf.errors.OpError) as error:
         return name, str(error)
     return name, None
@@ -303,17 +313,30 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
         "pilots": pilots,
         "recipe": asdict(recipe),
         "corpus": study.corpus_facts,
+        "gold": study.gold_sum,
         "circumstances": {
             "date": date.today().isoformat(),
             "cores": cores,
             "python": platform.python_version(),
-            **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
+            "nmt_keras": VERSION,
+            **{
+                name: version(name) for name in ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "sacrebleu")
+            },
         },
     }
     # Byte tokens can spell a carriage return, which would end the line when the file is read.
     lines = [re.sub(r"[\r\n]", " ", text) + "\n" for text in result.translations]
     write_whole(path.with_suffix(".txt"), "".join(lines))
     _write_json(path, found)
+
+
+def _align_again(study: Study, system: Recipe, seed: int) -> None:
+    """Measures the alignment error of a finished run, unless its result has that of these pairs."""
+    path, folder = study.path(system, seed), study.run_folder(system, seed)
+    found = read_json(path)
+    if found.get("gold") != study.gold_sum and folder.exists():
+        error = gold_error(Run(folder).translator(), study.gold)
+        _write_json(path, {**found, "alignment": rounded(error), "gold": study.gold_sum})
 
 
 def _train(run: Run, study: Study, stop_after: int | None = None) -> None:
@@ -391,8 +414,7 @@ def write_table(study: Study) -> list[SystemFigures]:
     # a system is not compared while its baseline has no result
     baselines = {name: base if base in results else None for name, base in study.baselines.items() if name in results}
     references = [pair.target for pair in study.pairs]
-    rows = summarise(results, references, study.language, baselines, study.tokenizer)
-    first = next(iter(results.values()))[0].figures
+    rows, signature, chrf_signature = summarise(results, references, study.language, baselines, study.tokenizer)
     finished = sum(map(len, results.values()))
     hours = [run.figures["core_hours"] for runs in results.values() for run in runs if "core_hours" in run.figures]
     total = round(sum(hours), 2) if len(hours) == finished else None
@@ -405,14 +427,16 @@ def write_table(study: Study) -> list[SystemFigures]:
         "runs": len(study.systems) * len(study.seeds),
         "finished": finished,
         "core_hours": total,
-        **{name: first[name] for name in ("test_pairs", "signature", "chrf_signature")},
+        "test_pairs": len(references),
+        "signature": signature,
+        "chrf_signature": chrf_signature,
     }
     _write_json(study.folder / "table.json", {**protocol, "systems": [asdict(row) for row in rows]})
     note = (
         f"{finished} of {protocol['runs']} runs are finished, with {study.updates:,} updates each. "
         f"{'' if total is None else f'Training took {total:.1f} core hours, pilots included. '}"
-        f"Corpus: {study.corpus.name}, {first['test_pairs']:,} test sentences. "
-        f"BLEU: `{first['signature']}`, chrF: `{first['chrf_signature']}`."
+        f"Corpus: {study.corpus.name}, {len(references):,} test sentences. "
+        f"BLEU: `{signature}`, chrF: `{chrf_signature}`."
     )
     write_whole(study.folder / "table.md", f"{to_markdown(rows)}\n{note}\n")
     return rows

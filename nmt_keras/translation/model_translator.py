@@ -9,6 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, UNK, SearchConfig, require
+from nmt_keras.layers.attention import FixedContext, NoAttention
 from nmt_keras.layers.base import Nest
 from nmt_keras.layers.matmul import Precision, weights_read_once
 from nmt_keras.models.ensemble import Predictor, models_of
@@ -147,8 +148,19 @@ class ModelTranslator(Translator):
             batch_size,
         )
 
+    @property
+    def has_attention(self) -> bool:
+        """``False`` if all weights are equal, because no model has attention."""
+        attentions = [getattr(each.decoder, "attention", None) for each in models_of(self.model)]
+        return not all(isinstance(each, NoAttention | FixedContext) for each in attentions)
+
     def align(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[AlignedPair]:
-        """Returns the tokens of given translations with their alignments, END included."""
+        """Returns the tokens of given translations with their alignments, END included.
+
+        Raises:
+            ValueError: the model has no attention.
+        """
+        require(self.has_attention, "model", "a model with attention", "a fixed context, or none")
         found = in_batches(
             lambda source, target: translations(self.decode_aligned(source, target)),
             {"sources": sources, "targets": targets},

@@ -153,7 +153,9 @@ class RestConnection:
         reason = document.get("error") if isinstance(document, dict) else None
         if answer.status_code == 404 and reason:
             hint = "Pass the name of a folder in the server's --model-dir. The server's log lists loaded models."
-            if self._model.version is not None:
+            if self._model.label is not None:
+                hint = "The version of this label is not loaded. The server's log has the reason."
+            elif self._model.version is not None:
                 hint = "Pass the number of another version, or none for the newest."
             raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({reason}). {hint}")
         said = reason or answer.content[:300].decode("utf-8", "replace")

@@ -149,6 +149,10 @@ class Repository:
             raise StatusError(Code.NOT_FOUND, f"Could not find {wanted} of model {name}")
         return sorted(found, reverse=True)
 
+    def failed(self) -> list[tuple[str, int]]:
+        """Returns name and number of every version whose last attempt to load failed."""
+        return sorted([*self._failed])
+
     def available(self) -> list[tuple[str, int]]:
         """Returns name and number of every version that answers requests, sorted."""
         with self._lock:
@@ -157,14 +161,14 @@ class Repository:
     # Changes
 
     def start(self) -> None:
-        """Loads every wanted version, then assigns the labels.
-
-        Raises:
-            StatusError: FAILED_PRECONDITION for a label of a version that could not be loaded.
-        """
+        """Loads every wanted version, and assigns the labels, also those of versions that cannot be loaded yet."""
         self.poll()
-        with self._changing:
-            self._assign_labels(self._configs())
+        configs, available = self._configs(), set(self.available())
+        for config in configs:
+            for label, version in config.labels.items():
+                if (config.name, version) not in available:
+                    logger.error("Model %s: label %s has 404 until version %d loads", config.name, label, version)
+        self._labels = {config.name: dict(config.labels) for config in configs}
 
     def poll(self) -> None:
         """Loads new versions and unloads removed versions. If a folder is missing, its versions stay loaded."""
@@ -194,16 +198,6 @@ class Repository:
                 self._unload(name, version)
             self._changing.release()
         return is_idle
-
-    def _assign_labels(self, configs: list[ServedModel]) -> None:
-        available = set(self.available())
-        for config in configs:
-            for version in config.labels.values():
-                if (config.name, version) not in available:
-                    reason = f"version {version} of model {config.name}, which is not currently available for inference"
-                    raise StatusError(Code.FAILED_PRECONDITION, f"Request to assign label to {reason}")
-        with self._lock:
-            self._labels = {config.name: dict(config.labels) for config in configs}
 
     def _update(self, configs: list[ServedModel]) -> None:
         """Loads and unloads versions."""

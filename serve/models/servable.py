@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ def load_servable(folder: Path) -> Servable:
         Exception: Another error for a missing or damaged file. TensorFlow's loader raises errors of many types.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
+    next(os.scandir(folder), None)  # TensorFlow takes a folder that cannot be read for a missing one
     session = tf.compat.v1.Session(graph=tf.Graph())
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(session.close)

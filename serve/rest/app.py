@@ -276,7 +276,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
                     raise _too_large(limits)
     except TimeoutError as error:
         slowness = f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
-        raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
+        raise StatusError(Code.CANCELLED, slowness, http=408) from error
     except ClientDisconnect as error:
         raise _client_left() from error
     return bytes(body)

@@ -152,3 +152,4 @@ def test_ter_is_the_share_of_edits_and_sees_case():
     assert ter(["Tom goes home now"], ["Tom goes home now"]).value == 0
     assert ter(["tom goes now"], ["Tom goes home now"]).value == pytest.approx(50)  # one substitution, one insertion
     assert "case:mixed" in ter(["a"], ["b"]).signature
+    assert ter(["私は帰る"], ["私が帰る"], "ja").value == pytest.approx(25)

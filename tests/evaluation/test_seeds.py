@@ -107,7 +107,7 @@ def result(texts, seed, perplexity, error=None):
 def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     plain = [result(worse(0.5, 1), 1, 6.0), result(worse(0.5, 2), 2, 8.0)]
     attentive = [result(worse(0.1, 3), 1, 3.0, 0.25)]
-    rows = summarise({"plain": plain, "attentive": attentive}, REFERENCES)
+    rows = summarise({"plain": plain, "attentive": attentive}, REFERENCES).systems
     assert [row.seeds for row in rows] == [[1, 2], [1]]
     assert (rows[0].perplexity.mean, rows[0].perplexity.deviation) == (7.0, pytest.approx(math.sqrt(2), abs=1e-4))
     assert rows[0].valid_loss.mean == 2.0
@@ -118,12 +118,12 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "7.00 ± 1.41" in first
     assert "| - |" in first
     assert "0.250" in second
-    assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
+    assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES).systems)
 
 
 def test_systems_with_a_single_run_and_systems_near_0_have_no_p_value():
     one, two, three = ([result(worse(share, seed), seed, 3.0) for seed in (1, 2)] for share in (0.2, 0.5, 0.9))
-    rows = summarise({"one": one, "two": two, "three": three[:1]}, REFERENCES)
+    rows = summarise({"one": one, "two": two, "three": three[:1]}, REFERENCES).systems
     assert [row.bleu.p is None for row in rows] == [row.chrf.p is None for row in rows] == [True, False, True]
     low = [["x y z a"] * 100, ["x y z b"] * 100]
     none = compare_runs({"low": low, "lower": low[:1]}, ["one two three four five"] * 100)
@@ -132,7 +132,7 @@ def test_systems_with_a_single_run_and_systems_near_0_have_no_p_value():
 
 def test_an_interval_is_rounded_as_its_score_so_that_it_contains_it():
     score = Estimate(8.957, None, 8.952, 8.958, None)
-    (row,) = summarise({"a": [result(REFERENCES, 1, 3.0)]}, REFERENCES)
+    (row,) = summarise({"a": [result(REFERENCES, 1, 3.0)]}, REFERENCES).systems
     assert "| 8.96 (8.95 to 8.96) |" in to_markdown([replace(row, bleu=score)])
 
 

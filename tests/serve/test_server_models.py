@@ -288,10 +288,14 @@ def test_a_label_answers_with_the_version_it_points_to(labelled):
         answering(labelled, "spa", None, "old")
 
 
-def test_a_label_may_only_point_to_a_loaded_version(spa):
-    with pytest.raises(StatusError, match="label to version 3 of model spa") as caught:
-        started(spa, ServedModel("spa", spa, Latest(), {"stable": 3}))
-    assert caught.value.code is Code.FAILED_PRECONDITION
+def test_the_label_of_a_version_that_is_not_loaded_leaves_the_others_and_works_later(spa):
+    repository = started(spa, ServedModel("spa", spa, ALL, {"stable": 1, "canary": 2}))
+    assert answering(repository, "spa", None, "stable") == 1
+    with pytest.raises(StatusError, match=r"Servable not found for request: Specific\(spa, 2\)"):
+        answering(repository, "spa", None, "canary")
+    publish(spa, 2)
+    repository.poll()
+    assert answering(repository, "spa", None, "canary") == 2
 
 
 # The file that lists models
