@@ -7,8 +7,6 @@ catalogues in one language (/usr/share/locale), and 1,500 pairs. A fault counts 
 Clean corpora must have no finding. Translations are references with changed words. Prints JSON.
 """
 
-from __future__ import annotations
-
 import gettext
 import html
 import random
@@ -36,15 +34,14 @@ def _pieces(mark: str, text: str) -> str:
     return re.sub(r"(\w{3})(?=\w)", rf"\1{mark} ", text)
 
 
-def _misread(text: str) -> str:
-    return text.encode().decode("cp1252", "ignore")
-
-
 CHANGES: dict[str, tuple[tuple[float, float], Change]] = {
     "swapped": ((0.1, 0.5), lambda draw, pair, all_: (pair.target, pair.source)),
     "untranslated": ((0.1, 0.4), lambda draw, pair, all_: (pair.source, pair.source)),
     "stand-in": ((0.03, 0.2), lambda draw, pair, all_: (pair.source, all_[0].target)),
-    "mojibake": ((0.1, 1.0), lambda draw, pair, all_: (_misread(f"{pair.source} é"), pair.target)),
+    "mojibake": (
+        (0.1, 1.0),
+        lambda draw, pair, all_: (str(f"{pair.source} é".encode(), "cp1252", "ignore"), pair.target),
+    ),
     "entities": ((0.1, 1.0), lambda draw, pair, all_: (pair.source, html.escape(f'"{pair.target}"'))),
     "lost-letters": ((0.1, 1.0), lambda draw, pair, all_: (re.sub("[^ -~]|u", "\ufffd", pair.source), pair.target)),
     "subword-marks": ((0.1, 1.0), lambda draw, pair, all_: (_pieces("@@", pair.source), _pieces("@@", pair.target))),
@@ -106,7 +103,7 @@ def translated(pairs: Pairs) -> list[Pair]:
 def faulty_outputs(pairs: Pairs) -> dict[tuple[str, int], list[Pair]]:
     """Returns sources and translations for each fault and strength, 0 or 1."""
     found = {(name, at): changed(pairs, shares[at], one) for name, (shares, one) in OUTPUTS.items() for at in (0, 1)}
-    return found | {("shifted", at): shifted(pairs, begin, 1) for at, begin in enumerate((0.6, 0.0))}
+    return found | {("shifted", 0): shifted(pairs, 0.6, 1), ("shifted", 1): shifted(pairs, 0.0, 1)}
 
 
 def corpus_findings(pairs: Pairs) -> list[Finding]:

@@ -30,8 +30,6 @@ from nmt_keras.cli.translate import Translate
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
 
-LINES = 1000  # of the built-in sample corpus
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -40,7 +38,7 @@ class Settings:
     run: Path = Path()
     """Run directory. Default: the current folder."""
     sentences: Path | None = None
-    """File with a source sentence per line. None uses the built-in sample corpus."""
+    """File with a source sentence per line. None uses 1,000 sentences of the built-in sample corpus."""
     batch_size: int = 64
     """Number of sentences translated together."""
     references: Path | None = None
@@ -64,7 +62,7 @@ def main(settings: Settings) -> None:
     from nmt_keras.corpus.sample import sample_pairs
     from nmt_keras.runs import Run
 
-    before, sentences = machine(), [pair.source for pair in sample_pairs()[:LINES]]
+    before, sentences = machine(), [pair.source for pair in sample_pairs()[:1000]]
     if settings.sentences:
         sentences = settings.sentences.read_text(encoding="utf-8").splitlines()
     translator = Run(settings.run).translator()
@@ -83,14 +81,12 @@ def main(settings: Settings) -> None:
 
 def search_row(result: dict[str, Any]) -> dict[str, Any]:
     """Returns a row of the documentation's table of searches."""
-    name = "greedy" if result["beam"] == 1 else f"beam {result['beam']}"
-    alone = result["single_sentence_ms"]
     return {
-        "search": name,
+        "search": "greedy" if result["beam"] == 1 else f"beam {result['beam']}",
         **({"BLEU": result["bleu"]} if "bleu" in result else {}),
         "sentences/s in batches": round(result["sentences_per_s"]["median"]),
-        "one sentence alone, median, ms": round(alone["median"], 1),
-        "95th percentile, ms": round(alone["p95"], 1),
+        "one sentence alone, median, ms": round(result["single_sentence_ms"]["median"], 1),
+        "95th percentile, ms": round(result["single_sentence_ms"]["p95"], 1),
     }
 
 
@@ -101,10 +97,8 @@ def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Set
         len(sentences) / seconds(lambda: translator.translate(sentences, settings.batch_size))
         for _ in range(settings.repeats)
     ]
-    milliseconds = alone(
-        translator, sentences[:: max(1, len(sentences) // settings.single)][: settings.single], settings
-    )
-    quality = {}
+    few = sentences[:: max(1, len(sentences) // settings.single)][: settings.single]
+    milliseconds, quality = alone(translator, few, settings), {}
     if settings.references:
         from nmt_keras.evaluation.metrics import bleu
 

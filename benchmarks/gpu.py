@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from nmt_keras.corpus.batches import Batches
     from nmt_keras.corpus.reading import Pair
-    from nmt_keras.training import Updater
 
 ROOT = Path(__file__).parents[1]
 Execution = Literal["plain", "xla"]
@@ -60,6 +59,8 @@ EXECUTIONS: tuple[Execution, ...] = ("plain", "xla")
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Result = dict[str, Any]
 
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUDA_VISIBLE_DEVICES": "0"}
+"""Environment variables of the parts' processes, unless the environment sets them."""
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-3
 """Maximum relative difference of the loss, and of the gradient of each weight, between two devices in float32."""
 FAMILIES = (
@@ -175,7 +176,7 @@ class Report:
         self.lock, self.deadline = threading.Lock(), time.monotonic() + 60.0 * settings.minutes
 
     def run(self, name: str) -> None:
-        """Runs one part in its own process group, which is killed at the time limit."""
+        """Runs one part in its own process group, which is killed at the time limit. Writes the file."""
         part = self.parts[name] = {"seconds": 0.0, "results": [], "error": "not run: no time was left"}
         began = time.monotonic()
         limit = min(self.settings.part_seconds, self.deadline - began)
@@ -188,7 +189,7 @@ class Report:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                env=environment(name),
+                env={**ENVIRONMENT, **os.environ, **({"CUDA_VISIBLE_DEVICES": "-1"} if name == "decode-cpu" else {})},
                 cwd=ROOT,
                 start_new_session=True,
             ) as process:
@@ -203,15 +204,10 @@ class Report:
             part["results"] = [json.loads(line) for line in found.splitlines() if line.startswith("{")]
             told = f"exit code {process.returncode}: {said.replace(f'{ROOT}/', '').strip()[-1500:]}"
             part["error"] = reason or (told if process.returncode else None)
-        self.write()
-        print(name, {**part, "results": len(part["results"])}, file=sys.stderr, flush=True)
-
-    def write(self) -> None:
-        """Writes the file."""
         with self.lock:
-            told = [] if self.settings.dry else shown(self.parts)
-            whole = {**self.head, "parts": self.parts, "shown": told}
+            whole = {**self.head, "parts": self.parts, "shown": [] if self.settings.dry else shown(self.parts)}
             write_whole(self.settings.to, json.dumps(whole, indent=2) + "\n")
+        print(name, {**part, "results": len(part["results"])}, file=sys.stderr, flush=True)
 
 
 def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
@@ -251,17 +247,6 @@ def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
     errors = {name: part["error"] for name, part in parts.items() if part["error"]}
     failed = [f"{name} ({error})" if "stopped" in error else name for name, error in errors.items()]
     return told + ([f"Failed checks: {', '.join(failed)}."] if failed else [])
-
-
-def environment(name: str) -> dict[str, str]:
-    """Returns the environment variables of a part's process."""
-    given = {
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "CUDA_VISIBLE_DEVICES": "0",
-        **os.environ,
-    }
-    return {**given, "CUDA_VISIBLE_DEVICES": "-1"} if name == "decode-cpu" else given
 
 
 def accelerator() -> str:
@@ -419,14 +404,16 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
     import keras
 
     from benchmarks.train_speed import rates
+    from nmt_keras.training import Updater
     from nmt_keras.training.compiling import compile_and_time
+    from nmt_keras.training.execution import build_for_training
 
     system, sizes = SYSTEMS[name], sizes_of(settings)
     for precision in system.precisions:
         keras.utils.set_random_seed(1)
         recipe, vocabulary = executed(system, execution, precision, settings.dry)
         batches = random_batches(recipe, vocabulary, settings)
-        updater = build_updater(recipe, (vocabulary, vocabulary))
+        updater = Updater(build_for_training(recipe, vocabulary, vocabulary), recipe.train)
         peak_megabytes()
         began = time.perf_counter()
         compile_and_time(updater, batches, lambda _: None)
@@ -466,14 +453,6 @@ def executed(system: System, execution: Execution, precision: Precision, dry: bo
         model=replace(recipe.model, initializer="uniform"),
         train=replace(recipe.train, xla=execution == "xla", precision=mixed.get(precision, "float32")),
     ), vocabulary
-
-
-def build_updater(recipe: Recipe, vocabularies: tuple[int, int]) -> Updater:
-    """Builds the model and the optimizer of a recipe."""
-    from nmt_keras.training import Updater
-    from nmt_keras.training.execution import build_for_training
-
-    return Updater(build_for_training(recipe, *vocabularies), recipe.train)
 
 
 def random_batches(recipe: Recipe, vocabulary: int, settings: Settings) -> Batches:

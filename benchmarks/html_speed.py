@@ -43,7 +43,8 @@ TRANSLATE = """async ([signature, sentences]) => {
     return times;
 }"""
 """Times of the page's worker, in milliseconds."""
-IN_MAIN_THREAD = """async ([script, assets]) => {
+IN_MAIN_THREAD = """async (elements) => {
+    const script = new Map(elements).get("worker");
     const answers = new Map();
     const answer = ({ id, result, error }) => error ? answers.get(id)[1](Error(error)) : answers.get(id)[0](result);
     const worker = new Function("postMessage", "onmessage", script + "; return onmessage;")(answer);
@@ -51,20 +52,20 @@ IN_MAIN_THREAD = """async ([script, assets]) => {
         answers.set(answers.size, settle);
         worker({ data: { id: answers.size - 1, method, args } });
     });
-    for (const [asset, piece] of assets) worker({ data: { asset, piece } });
+    for (const [asset, piece] of elements) if (asset !== "worker") worker({ data: { asset, piece } });
     await ask("load");
     globalThis.page_service_js = { ask };
 }"""
 WATCH = """
-    addEventListener("DOMContentLoaded", () => {
-        new MutationObserver(() => { globalThis.shown ??= performance.now(); })
+    globalThis.shown = new Promise((resolve) => addEventListener("DOMContentLoaded", () => {
+        new MutationObserver(() => resolve(performance.now()))
             .observe(document.getElementById("result"), { attributeFilter: ["hidden"] });
         const field = document.getElementById("sentence");
         field.value = "¿Dónde está la biblioteca?";
         field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
-    });
+    }));
 """
-"""Types a sentence as soon as the page has been read, and notes when its translation is shown."""
+"""Types a sentence as soon as the page has been read. ``shown`` is the time at which its translation is shown."""
 LONG_TASKS = """() => new Promise((resolve) => {
     const tasks = [0];
     const watch = (list) => tasks.push(...list.getEntries().map(({ duration }) => duration));
@@ -130,24 +131,18 @@ def translate(page: Page, signature: str, sentences: Sequence[str]) -> list[floa
 
 def slowed(browser: Browser, path: Path) -> Page:
     """Returns an empty page that translates in its main thread, with a CPU that is slowed four times."""
-    content = path.read_text("utf-8")
-    (script,) = re.findall(r'<script type="text/plain" class="worker">(.*?)</script>', content, re.DOTALL)
-    assets = re.findall(r'<script type="text/plain" class="(\w+)">([\w+/=]+)</script>', content)
-    page = browser.new_page()
+    page, element = browser.new_page(), r'<script type="text/plain" class="(\w+)">(.*?)</script>'
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})
-    page.evaluate(IN_MAIN_THREAD, [script, assets])
+    page.evaluate(IN_MAIN_THREAD, re.findall(element, path.read_text("utf-8"), re.DOTALL))
     return page
 
 
 def first_answer(browser: Browser, path: Path) -> float:
     """Returns the time from opening a file to the first translation, in milliseconds."""
-    page = browser.new_page()
-    page.add_init_script(WATCH)
-    page.goto(path.absolute().as_uri())
-    while (shown := page.evaluate("globalThis.shown")) is None:
-        page.wait_for_timeout(50)
-    page.close()
-    return float(shown)
+    with browser.new_page() as page:
+        page.add_init_script(WATCH)
+        page.goto(path.absolute().as_uri())
+        return float(page.evaluate("shown"))
 
 
 def start(playwright: Playwright, path: Path) -> tuple[float, float]:

@@ -1,10 +1,9 @@
 """The machine, date and library versions of a measurement, its processes and its printed result."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras"
     """Returns the date, processor, cores, load average, setting of large pages, and library versions."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": processor(),
+        "cpu": cpu_info("model name") or platform.processor(),
         "flags": [flag for flag in FLAGS if flag in cpu_info("flags").split()],
         "cores": len(os.sched_getaffinity(0)),
         "load_before": os.getloadavg()[0],
@@ -71,16 +70,8 @@ def transparent_hugepages() -> str:
     return setting.read_text().partition("[")[2].partition("]")[0] if setting.exists() else ""
 
 
-def processor() -> str:
-    """Returns the processor's model name."""
-    return cpu_info("model name") or platform.processor()
-
-
 def cpu_info(field: str) -> str:
     """Returns a field of the first processor in /proc/cpuinfo. Empty if unknown."""
     description = Path("/proc/cpuinfo")
-    for line in description.read_text().splitlines() if description.exists() else ():
-        name, _, value = line.partition(":")
-        if name.strip() == field:
-            return value.strip()
-    return ""
+    found = re.search(rf"^{field}\s*:(.*)", description.read_text() if description.exists() else "", re.MULTILINE)
+    return found[1].strip() if found else ""

@@ -11,8 +11,6 @@ is inserted instead, with its fields ``{FILE[...]}`` filled in from docs/measure
 docs/results/alignments/FILE.json.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -36,14 +34,18 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the table of ``rows``. All fractions of a column have equally many decimals. A list is one cell."""
     columns = list(rows[0])
     decimals = {
-        column: max((len(str(one).partition(".")[2]) for row in rows for one in _fractions(row[column])), default=0)
+        column: max(
+            (
+                len(str(one).partition(".")[2])
+                for row in rows
+                for one in (row[column] if isinstance(row[column], list) else [row[column]])
+                if isinstance(one, float)
+            ),
+            default=0,
+        )
         for column in columns
     }
     return table(columns, ([_cell(row[column], decimals[column]) for column in columns] for row in rows))
-
-
-def _fractions(value: Any) -> list[float]:
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, float)]
 
 
 def _cell(value: Any, decimals: int) -> str:

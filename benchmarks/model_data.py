@@ -15,8 +15,6 @@ Catalogues are downloaded with npm and apt-get, so this needs Debian. Writes int
 No added pair has a side whose key occurs in the validation or test set.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -143,10 +141,9 @@ def main(settings: Settings) -> None:
         (to / f"{part}.tsv").write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs), encoding="utf-8")
     alignments = (" ".join(f"{s}-{t}" for s, t in sorted(links[pair])) + "\n" for pair in merged)
     (to / "train.align").write_text("".join(alignments), encoding="utf-8")
-    counts = {name: len(pairs) for name, pairs in lines.items()}
-    record = json.dumps({"pairs": counts, "sha256": sums, "packages": sources}, indent=2)
-    (to / "sources.json").write_text(record + "\n", encoding="utf-8")
-    print(json.dumps(counts, indent=2))
+    record = {"pairs": {name: len(pairs) for name, pairs in lines.items()}, "sha256": sums, "packages": sources}
+    (to / "sources.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(record["pairs"], indent=2))
 
 
 def keys(pair: Pair) -> set[tuple[int, str]]:

@@ -12,8 +12,6 @@ set are translated with greedy search and with beam 5. Prints JSON.
 This command evaluates the ensemble of a finished run and of others, which have other seeds.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -64,7 +62,6 @@ PLANS: dict[str, dict[str, Any]] = {
     "guided": HOUR | {"minutes": 120, "train.guided-weight": 0.1},
 }
 """Options that differ from the recipe ``RECIPE``, by plan."""
-PARTS = ("valid", "test")
 SEARCHES = {"greedy": [], "beam 5": ["--search.beam-size", "5"]}
 
 
@@ -105,8 +102,8 @@ def train(settings: Settings, run: Path, record: Path, cache: Path) -> None:
     """Trains the plan. Writes the run directory, and the machine and the output of training to ``record``."""
     require((settings.plan == "guided") == bool(settings.alignments), "--alignments", "a file for guided alone", None)
     plan, before = {**PLANS[settings.plan], "train.seed": settings.seed}, machine()
+    plan |= {"alignments": settings.alignments} if settings.alignments else {}
     options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
-    options += ["--alignments", str(settings.alignments)] if settings.alignments else []
     command = [sys.executable, "-m", "nmt_keras", "train", RECIPE, "--corpus", settings.corpus, "--run", str(run)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache.resolve())}
     said = output_of([*command, *options], env=environment, stderr=subprocess.STDOUT)
@@ -135,7 +132,7 @@ def bleu(runs: Sequence[Path]) -> dict[str, Any]:
     system = [first, *(["--ensemble", *others] if others else [])]
     return {
         f"{part}, {name}": scores([*system, "--part", part, *search])
-        for part in PARTS
+        for part in ("valid", "test")
         for name, search in SEARCHES.items()
     }
 
@@ -144,8 +141,8 @@ def scores(options: Sequence[str]) -> dict[str, Any]:
     """Returns BLEU and chrF that ``nmt evaluate`` reports."""
     report = json.loads(output_of([sys.executable, "-m", "nmt_keras", "evaluate", *options, "--json"]))
     (system,) = report["systems"]
-    found = {name: round(system[name]["mean"], 2) for name in ("bleu", "chrf")}
-    return {**found, "signature": report["bleu_signature"]}
+    means = {name: round(system[name]["mean"], 2) for name in ("bleu", "chrf")}
+    return {**means, "signature": report["bleu_signature"]}
 
 
 if __name__ == "__main__":

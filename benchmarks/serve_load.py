@@ -6,10 +6,9 @@ Exports the run twice. 1, 8 and 32 clients send requests to each signature. ``be
 Prints JSON. The exit code is 1 if a request failed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
+import itertools
 import json
 import statistics
 import subprocess
@@ -64,9 +63,6 @@ class Server(NamedTuple):
         """Returns the number of open file descriptors of the process."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
-
 
 @contextlib.contextmanager
 def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
@@ -97,21 +93,8 @@ def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
                 process.wait(60)
 
 
-def post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
-    """Sends a request and returns the status and body of the answer."""
-    connection.request("POST", path, body, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    return response.status, response.read()
-
-
 def predict_path(model: str) -> str:
     return f"/v1/models/{model}:predict"
-
-
-def bodies(signature: str, sentences: Sequence[str]) -> list[bytes]:
-    """Returns a request body for each of ``sentences``."""
-    documents = ({"signature_name": signature, "instances": [sentence]} for sentence in sentences)
-    return [json.dumps(document, ensure_ascii=False).encode() for document in documents]
 
 
 # Clients
@@ -135,15 +118,17 @@ def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, se
         number = first
         while (began := time.perf_counter()) < end:
             try:
-                status, answer = post(connection, path, requests[number % len(requests)])
+                connection.request("POST", path, requests[number % len(requests)], {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                answer = response.read()
             except (OSError, http.client.HTTPException) as error:
                 answers.failures.append(type(error).__name__)
                 connection.close()
                 continue
-            if status == 200:
+            if response.status == 200:
                 answers.seconds.append(time.perf_counter() - began)
             else:
-                answers.failures.append(f"{status} {answer[:200].decode(errors='replace')}")
+                answers.failures.append(f"{response.status} {answer[:200].decode(errors='replace')}")
             number += clients
         connection.close()
 
@@ -153,6 +138,21 @@ def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, se
 
 
 # The measurement
+
+
+class Report(NamedTuple):
+    """Measurements, the requirements that were violated, and tables and paragraphs for the documentation."""
+
+    result: dict[str, Any]
+    broken: list[str]
+    shown: tuple[str | list[dict[str, Any]], ...]
+
+    def print(self, before: dict[str, Any]) -> None:
+        """Prints the report as JSON. Raises SystemExit if a requirement was violated."""
+        broken = [f"Violated requirements: {', '.join(self.broken)}."] if self.broken else []
+        print_result(before, {**self.result, "broken": self.broken}, *self.shown, *broken)
+        if self.broken:
+            raise SystemExit(1)
 
 
 @dataclass(frozen=True)
@@ -205,25 +205,24 @@ class Settings:
     def _rows(self, server: Server) -> list[dict[str, Any]]:
         """Returns a row for each signature and number of clients."""
         rows = []
-        for signature in self.signatures:
-            requests = bodies(signature, SENTENCES)
-            for clients in self.clients:
-                drive(server, predict_path(self.model), requests, clients, self.seconds / 10)
-                began = time.perf_counter()
-                answers = drive(server, predict_path(self.model), requests, clients, self.seconds)
-                rows.append(self._row(signature, clients, answers, time.perf_counter() - began))
+        for signature, clients in itertools.product(self.signatures, self.clients):
+            documents = ({"signature_name": signature, "instances": [sentence]} for sentence in SENTENCES)
+            requests = [json.dumps(document, ensure_ascii=False).encode() for document in documents]
+            drive(server, predict_path(self.model), requests, clients, self.seconds / 10)
+            began = time.perf_counter()
+            answers = drive(server, predict_path(self.model), requests, clients, self.seconds)
+            elapsed = time.perf_counter() - began
+            row = {
+                "signature": signature,
+                "clients": clients,
+                "requests": len(answers.seconds),
+                "seconds": round(elapsed, 2),
+                "sentences_per_second": round(len(answers.seconds) / elapsed, 1),
+                **percentiles(answers.seconds),
+                "failures": dict(Counter(answers.failures)),
+            }
+            rows.append(row)
         return rows
-
-    def _row(self, signature: str, clients: int, answers: Answers, elapsed: float) -> dict[str, Any]:
-        return {
-            "signature": signature,
-            "clients": clients,
-            "requests": len(answers.seconds),
-            "seconds": round(elapsed, 2),
-            "sentences_per_second": round(len(answers.seconds) / elapsed, 1),
-            **percentiles(answers.seconds),
-            "failures": dict(Counter(answers.failures)),
-        }
 
 
 def export_twice(run: Path, models: Path, name: str) -> None:
@@ -249,24 +248,6 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 
 PERCENTILES = "p50 / p95 / p99, ms"
 """Title of the documentation's column of percentiles."""
-
-
-# Reports
-
-
-class Report(NamedTuple):
-    """Measurements, the requirements that were violated, and tables and paragraphs for the documentation."""
-
-    result: dict[str, Any]
-    broken: list[str]
-    shown: tuple[str | list[dict[str, Any]], ...]
-
-    def print(self, before: dict[str, Any]) -> None:
-        """Prints the report as JSON. Raises SystemExit if a requirement was violated."""
-        broken = [f"Violated requirements: {', '.join(self.broken)}."] if self.broken else []
-        print_result(before, {**self.result, "broken": self.broken}, *self.shown, *broken)
-        if self.broken:
-            raise SystemExit(1)
 
 
 def main() -> None:

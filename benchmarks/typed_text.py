@@ -7,12 +7,10 @@ Then translates 200 sentences with names, numbers and addresses, and counts thos
 these words. Prints JSON.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import tyro
@@ -74,7 +72,8 @@ def main(settings: Settings) -> None:
     for name, change in FORMS.items():
         found = translate(settings.model, [change(pair.source) for pair in pairs])
         forms[name] = round(BLEU().corpus_score(list(map(_bare, found)), [references]).score, 2)
-    sentences = list(sentences_to_copy())
+    # with the words that the translations must contain
+    sentences = [(text.format(*words), words) for text, *gaps in SENTENCES for words in itertools.product(*gaps)]
     text = "\n".join(pair.source for pair in split["train"])
     words = {word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()}
     if repeated := [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]:
@@ -92,13 +91,6 @@ def main(settings: Settings) -> None:
     )
     result = {"bleu_without_case_and_punctuation": forms, "sentences": len(sentences), "copied": count}
     print_result(before, {**result, "missed": missed[:20]}, rows, told)
-
-
-def sentences_to_copy() -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yields the sentences, and the words that their translations must contain."""
-    for text, first, second in SENTENCES:
-        for words in itertools.product(first, second):
-            yield text.format(*words), words
 
 
 def translate(model: str, sentences: Sequence[str]) -> list[str]:

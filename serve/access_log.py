@@ -1,7 +1,5 @@
 """The access log: a line for each request, as text or as JSON. Each answer has the id of its request."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

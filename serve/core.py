@@ -45,21 +45,20 @@ class Core:
         )
 
     @contextlib.asynccontextmanager
-    async def admit(self, seconds: float, model_name: str) -> AsyncIterator[Ticket]:
+    async def admit(self, model_name: str) -> AsyncIterator[Ticket]:
         """Counts a request. If the queue is full, refuses the request before its body is read.
 
         A request occupies a place in the queue only after its body has arrived. A slow client therefore does not delay
         other clients.
 
         Args:
-            seconds: Time limit in seconds.
             model_name: Name in the request. The metrics count it only if such a model is served.
 
         Raises:
             StatusError: UNAVAILABLE if the queue is full.
         """
         is_served = model_name in dict(self.repository.available())
-        ticket = Ticket(seconds, model_name if is_served else "", self)
+        ticket = Ticket(model_name if is_served else "", self)
         code = Code.INTERNAL
         try:
             self._require_place()
@@ -99,8 +98,8 @@ class Core:
 class Ticket:
     """An admitted request: its deadline and its model."""
 
-    def __init__(self, seconds: float, model_name: str, core: Core) -> None:
-        self._seconds = seconds
+    def __init__(self, model_name: str, core: Core) -> None:
+        self._seconds = core.limits.seconds
         self._core = core
         self._began = time.monotonic()
         self.model_name = model_name

@@ -53,8 +53,10 @@ class Limits:
 def require_few_rows(limits: Limits, name: str, rows: int) -> None:
     """Raises INVALID_ARGUMENT if input ``name`` has too many rows."""
     if rows > limits.max_batch_rows:
-        reason = f"{rows} rows, more than {limits.max_batch_rows}"
-        raise invalid(f"Input {name} has {reason} (--max-batch-rows). Send fewer rows at a time.")
+        raise invalid(
+            f"Input {name} has {rows} rows, more than {limits.max_batch_rows} (--max-batch-rows). "
+            "Send fewer rows at a time."
+        )
 
 
 def require_few_sentences(limits: Limits, inputs: Mapping[str, np.ndarray], require_time: Callable[[], None]) -> None:
@@ -69,21 +71,27 @@ def require_few_sentences(limits: Limits, inputs: Mapping[str, np.ndarray], requ
             pieces = split(text.decode("utf-8", "replace"))
             sentences += min(sum(bool(piece.sentence) for piece in pieces), MAX_SENTENCES)
             if sentences > limits.max_batch_rows:
-                reason = f"more sentences than {limits.max_batch_rows} (--max-batch-rows)"
-                raise invalid(f"Input {name} has {reason}. Send fewer texts at a time.")
+                raise invalid(
+                    f"Input {name} has more sentences than {limits.max_batch_rows} (--max-batch-rows). "
+                    "Send fewer texts at a time."
+                )
 
 
 def require_few_values(limits: Limits, outputs: Mapping[str, np.ndarray]) -> None:
     """Raises INVALID_ARGUMENT if the answer has too many values."""
     values = sum(tensor.size for tensor in outputs.values())
     if values > limits.max_values:
-        reason = f"{values} values, more than {limits.max_values}"
-        raise invalid(f"The answer would have {reason} (--max-values). Send fewer rows at a time.")
+        raise invalid(
+            f"The answer would have {values} values, more than {limits.max_values} (--max-values). "
+            "Send fewer rows at a time."
+        )
 
 
 def require_short_strings(limits: Limits, name: str, tensor: np.ndarray) -> None:
     """Raises INVALID_ARGUMENT if input ``name`` has a string that is too long."""
     longest = max(map(len, tensor.flat), default=0) if tensor.dtype == object else 0
     if longest > limits.max_text_bytes:
-        size = f"{longest} bytes, more than {limits.max_text_bytes}"
-        raise invalid(f"Input {name} has a string of {size} (--max-text-bytes). Split it into sentences.")
+        raise invalid(
+            f"Input {name} has a string of {longest} bytes, more than {limits.max_text_bytes} (--max-text-bytes). "
+            "Split it into sentences."
+        )

@@ -1,8 +1,6 @@
 """Prometheus metrics: TensorFlow Serving's, with its names and units, and those of the process and the queue."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,8 +11,6 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from .models.status import Code
 
@@ -70,8 +66,13 @@ class Metrics:
             ("nmt_serve_requests_waiting", "Requests in the queue.", waiting),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
-        self._registry.register(_Versions("nmt_serve_version_loaded", "1 for each version that answers.", loaded))
-        self._registry.register(_Versions("nmt_serve_version_failed", "1 for each that could not be loaded.", failed))
+        self._versions = [
+            (Gauge(name, text, ["model_name", "version"], registry=self._registry), versions)
+            for name, text, versions in (
+                ("nmt_serve_version_loaded", "1 for each version that answers.", loaded),
+                ("nmt_serve_version_failed", "1 for each that could not be loaded.", failed),
+            )
+        ]
 
     def record_request(self, model_name: str, code: Code, seconds: float) -> None:
         """Counts a request. Its time is recorded only if it succeeded, as in TensorFlow Serving."""
@@ -84,17 +85,10 @@ class Metrics:
         self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
 
     def page(self) -> bytes:
-        """Returns all metrics in Prometheus's text format."""
+        """Returns all metrics in Prometheus's text format. Only one thread at a time may call it."""
+        for gauge, versions in self._versions:
+            gauge.clear()
+            for name, version in versions():
+                gauge.labels(name, str(version)).set(1)
         page = generate_latest(self._registry)  # appends _total to a counter's name; TensorFlow Serving does not
         return page.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count")
-
-
-class _Versions(Collector):
-    def __init__(self, name: str, text: str, versions: Versions) -> None:
-        self._name, self._text, self._versions = name, text, versions
-
-    def collect(self) -> Iterator[Metric]:
-        metric = GaugeMetricFamily(self._name, self._text, labels=["model_name", "version"])
-        for name, version in self._versions():
-            metric.add_metric([name, str(version)], 1)
-        yield metric

@@ -7,8 +7,6 @@ second. On SIGTERM or SIGINT it finishes the running requests and exits with cod
 is being loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import ipaddress

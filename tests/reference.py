@@ -594,21 +594,6 @@ def adadelta(theta, gradients, rho, epsilon, rate=1.0):
     return theta
 
 
-def sgd(theta, gradients, rates):
-    """Returns theta after one step of gradient descent per gradient."""
-    for g, rate in zip(gradients, rates, strict=True):
-        theta = theta - rate * g
-    return theta
-
-
-def halving(epoch, after):
-    """Returns the relative learning rate of an epoch, counted from 1 (Luong et al. 2015, section 4.1).
-
-    It is halved in every epoch after epoch ``after``.
-    """
-    return 0.5 ** max(0, epoch - after)
-
-
 # The variables of layers as symbols of the papers
 
 

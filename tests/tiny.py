@@ -1,10 +1,12 @@
 """Configurations of tiny models that train in seconds, and exports of small files."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from nmt_keras.config import (
     AttentionConfig,
@@ -17,6 +19,7 @@ from nmt_keras.config import (
     TrainConfig,
 )
 from nmt_keras.corpus import Pair
+from nmt_keras.recipes import RECIPES
 from nmt_keras.training import Checkpoints, Progress, Updater
 
 TINY_MODEL = ModelConfig(
@@ -77,6 +80,23 @@ nmt_keras.register("score", "own", lambda config, **common: OwnScore(**common))
 """A module of a user: layers that the recipe's value "own" selects."""
 
 
+def shrunk(name: str) -> ModelConfig:
+    """Returns the model of a recipe with few units."""
+    model = RECIPES[name].model
+    width, units = TINY_MODEL.embedding_size, TINY_MODEL.decoder.output_units
+    return replace(
+        model,
+        embedding_size=width,
+        encoder=replace(model.encoder, units=TINY_MODEL.encoder.units),
+        attention=replace(model.attention, units=TINY_MODEL.attention.units),
+        decoder=replace(
+            model.decoder,
+            units=TINY_MODEL.decoder.units,
+            output_units=width if model.decoder.tie_embeddings else units,
+        ),
+    )
+
+
 def randomise(part: keras.layers.Layer, seed: int) -> None:
     """Assigns normal numbers to all variables, including biases: a bias of 0 would hide that it is not used."""
     random = np.random.default_rng(seed)
@@ -107,6 +127,12 @@ def make_versions(folder: Path, *names: str) -> None:
 def save_little(module: object, folder: str, signatures: object) -> None:
     """Replaces ``tf.saved_model.save`` where no test loads the model. Nothing is traced."""
     make_versions(Path(folder).parent, Path(folder).name)
+
+
+def save_variables(module: tf.Module, folder: str, signatures: object) -> None:
+    """Replaces ``tf.saved_model.save`` where tests read no more than the weights. Nothing is traced."""
+    save_little(module, folder, signatures)
+    tf.train.Checkpoint(root=module).write(f"{folder}/variables/variables")
 
 
 def save_weights(model, folder, step):

@@ -1,7 +1,5 @@
 """Writes the HTML file of a translator."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import gzip

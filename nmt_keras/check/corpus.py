@@ -108,8 +108,7 @@ class Text:
 
     def pairs(self) -> list[Pair]:
         """Returns the pairs that are not dropped."""
-        both = zip(self.source, self.target, strict=True)
-        return [Pair(source, target) for source, target in both if source and target]
+        return [Pair(*pair) for pair in zip(self.source, self.target, strict=True) if all(pair)]
 
 
 class Checked(NamedTuple):

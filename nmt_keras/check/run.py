@@ -52,7 +52,7 @@ def check_log(rows: Sequence[Mapping[str, Any]], recipe: Recipe, corpus: str = "
     valid = [row for row in rows if row.get("valid_loss") is not None]
     if not trained or not valid:
         return []
-    return worst_first([*_rate(trained, valid, recipe, command), *_fit(trained, valid, recipe, command)])
+    return worst_first([*_rate(trained, valid, recipe, command), *_fit(trained, valid, command)])
 
 
 def _rate(
@@ -102,9 +102,7 @@ def _rate(
     return []
 
 
-def _fit(
-    trained: Sequence[Mapping[str, Any]], valid: Sequence[Mapping[str, Any]], recipe: Recipe, command: str
-) -> Iterator[Finding]:
+def _fit(trained: Sequence[Mapping[str, Any]], valid: Sequence[Mapping[str, Any]], command: str) -> Iterator[Finding]:
     losses = [float(row["valid_loss"]) for row in valid]
     last = float(np.mean([row["cross_entropy"] for row in trained[-3:]]))
     rise, gap = losses[-1] - min(losses), losses[-1] - last
@@ -135,8 +133,7 @@ def check_model(
     """
     pairs = held_out[:: max(1, len(held_out) // SENTENCES)][:SENTENCES]
     source, reference = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    translations = translator.translate(source)
-    output = [each.text for each in translations]
+    output = [each.text for each in translator.translate(source)]
     found = [*_reading(translator, source, reference, output, path)]
     found += _search(translator, source, reference, output, path, language)
     symptoms = check_outputs(source, reference, output, language, f"nmt translate {path}")

@@ -27,7 +27,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
@@ -120,20 +120,6 @@ def parse(arguments: Sequence[str]) -> Command:
     return command
 
 
-def require_platform(system: str, processor: str, say: Callable[[str], None]) -> None:
-    """Raises OSError on Windows. On other platforms except Linux on x86-64, warns that the commands are untested.
-
-    Args:
-        system: ``sys.platform``.
-        processor: ``platform.machine()``.
-        say: Prints a warning.
-    """
-    if system == "win32":
-        raise OSError("Windows is not supported, because TensorFlow Text has no release for it. Use Linux in WSL 2.")
-    if (system, processor) != ("linux", "x86_64"):
-        say(f"nmt: {system} on {processor} is untested. Linux on x86-64 is supported, for example in a container.")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command line, by default that of this process. The module's docstring lists the exit codes."""
     print_utf8(colors=True)
@@ -171,7 +157,9 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if kind is not None and (kind.computes or early):  # the modules of --import import TensorFlow
-                require_platform(sys.platform, platform.machine(), console.say)
+                if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+                    here = f"{sys.platform} on {platform.machine()}"
+                    console.say(f"nmt: {here} is untested. Linux on x86-64 is supported, for example in a container.")
                 import_tensorflow(kind.threads)
             command = command or parse(arguments)
             code = 1

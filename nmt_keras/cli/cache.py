@@ -67,8 +67,7 @@ def _is_own(folder: Path) -> bool:
 def _key() -> str:
     """Returns a hash of everything that compiled code depends on, except the computation."""
     names = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "Features")  # the last two on ARM
-    lines = PROCESSOR.read_text().splitlines()
-    processor = sorted({line for line in lines if line.startswith(names)})
+    processor = sorted({line for line in PROCESSOR.read_text().splitlines() if line.startswith(names)})
     settings = [os.environ.get(name) for name in ("TF_NUM_INTRAOP_THREADS", "XLA_FLAGS", FLAGS)]
     facts = version("tensorflow"), processor, available_cores(), settings
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

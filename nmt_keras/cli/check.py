@@ -133,8 +133,7 @@ class Check(Command):
         found = check_log(read_rows(run / LOG)[0], recipe, corpus)
         if data.prepared is None:
             found += [as_cause(each) for each in self._check_corpus(console, data)]
-            filters = recipe.filters
-            held_out = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=filters).valid
+            held_out = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=recipe.filters).valid
         else:
             held_out = load_pairs(data, data.valid, console.say)
         import_tensorflow(SIDE_BY_SIDE)

@@ -117,8 +117,7 @@ def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
             # the help text describes these better than "(default: None)" and "(default: )"
             absent = each.default in (None, ()) or tyro.conf.Positional in markers
             metavar = own[0] if own else METAVARS.get(each.name)
-            argument = tyro.conf.arg(metavar=metavar, help_behavior_hint="" if absent else None)
-            hint = Annotated[hint, argument]
+            hint = Annotated[hint, tyro.conf.arg(metavar=metavar, help_behavior_hint="" if absent else None)]
         changed.append((each.name, hint, default))
     return make_dataclass(kind.__name__, changed, bases=(kind,), frozen=True, kw_only=True)
 

@@ -64,9 +64,7 @@ class Evaluate(Command):
         run, search = named_run(arguments), named_search(arguments)
         if search is None:
             return tyro.MISSING_NONPROP
-        if run is None:
-            return cls(paths=tyro.MISSING, search=search)
-        data = read_origin(run)
+        data = CorpusOptions() if run is None else read_origin(run)
         if any(each.partition("=")[0] == "--pairs" for each in arguments):
             data = replace(data, source_column=None, target_column=None, reverse=False)
         return cls(paths=tyro.MISSING, data=data, search=search)

@@ -172,7 +172,6 @@ class Export(SearchCommand):
         from nmt_keras.browser import write_html
         from nmt_keras.export.rebuilding import Parts, rebuilt
         from nmt_keras.runs import Run
-        from nmt_keras.translation.model_translator import ModelTranslator
 
         assert self.to is not None
         if version := exported_version(self.path):
@@ -182,7 +181,6 @@ class Export(SearchCommand):
         else:
             run, name = Run(self.path), self.path.resolve().name
             translator = run.translator()
-            assert isinstance(translator, ModelTranslator)
             parts = Parts.of(translator, run.recipe.model)
             facts = run.facts(translator, read_origin(self.path).language_tags)
             facts |= {"version": translator.checkpoints[0].name}

@@ -187,8 +187,7 @@ class Train(Command):
         data = with_languages_of(folder if parent is None or is_run(folder) else Path(parent), self.data)
         if is_first_worker():
             require_tokenizer(data.target_language, data.bleu_tokenizer)  # for the evaluation after training
-        exists = is_run(folder)
-        require(exists or not self.options.extends, "--run", "an existing run to train longer", str(folder))
+        require(is_run(folder) or not self.options.extends, "--run", "an existing run to train longer", str(folder))
         finished = is_finished(folder) and not self.options.extends
         run = Run(folder, recipe)
         if finished and not is_first_worker():

@@ -20,7 +20,7 @@ from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
 from nmt_keras.corpus.reading import FaultyLine, Pair, fault_of, parse_table, tab_columns, table_format
-from nmt_keras.io.files import to_json, write_whole, writing
+from nmt_keras.io.files import to_json, write_whole
 from nmt_keras.io.lines import (
     CUT,
     STANDARD_INPUT,
@@ -86,8 +86,7 @@ class CellTable(NamedTuple):
         if path is None:
             print(written.getvalue(), end="")
         else:
-            with writing(Path(path)):
-                write_whole(Path(path), written.getvalue())
+            write_whole(Path(path), written.getvalue())
 
 
 @dataclass(frozen=True)

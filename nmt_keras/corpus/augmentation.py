@@ -38,7 +38,9 @@ class Augmentation:
     def __init__(self, share: float, pairs: Sequence[Pair]):
         self.share = share
         found = (word for pair in (pairs if share else ()) for word in _common_words(_composed(pair), first=1))
-        self._known_names = {word for word in found if _is_name(word)}
+        self._known_names = {
+            word for word in found if len(word) > 2 and word.isalpha() and word[0].isupper() and word[1:].islower()
+        }
         self.names = sorted(self._known_names)
 
     def draw(self, pair: Pair, random: np.random.Generator) -> Pair | None:
@@ -93,7 +95,3 @@ def _without_end(sentence: str) -> str:
 def _common_words(pair: Pair, first: int = 0) -> set[str]:
     """Returns the words of the source, from number ``first``, that the target contains."""
     return set(_WORD.findall(pair.source)[first:]) & set(_WORD.findall(pair.target))
-
-
-def _is_name(word: str) -> bool:
-    return len(word) > 2 and word.isalpha() and word[0].isupper() and word[1:].islower()

@@ -154,8 +154,7 @@ MINUTES_PER_BUCKET = 2.0
 def bucket_count(config: TrainConfig, pairs: int) -> int:
     """Returns the number of length buckets: fewer than ``length_buckets`` for a short training or few pairs."""
     minutes = math.inf if config.minutes is None else config.minutes / MINUTES_PER_BUCKET
-    most = min(config.length_buckets, 1.0 + pairs / (PAIRS_PER_BUCKET * config.batch_size), 1.0 + minutes)
-    return int(most)
+    return int(min(config.length_buckets, 1.0 + pairs / (PAIRS_PER_BUCKET * config.batch_size), 1.0 + minutes))
 
 
 def choose_buckets(
@@ -306,11 +305,10 @@ class Batches:
         for i, row in enumerate(rows):
             source[i, : self.source.lengths[row]] = self.source[row]
             target[i, : self.target.lengths[row]] = self.target[row]
-        batch = Batch(source, target, len(rows))
-        if self.links is None:
-            return batch
-        links = [self.links[row] for row in rows]
-        return batch._replace(alignment=alignment_of(links, size, bucket.target, bucket.source))
+        alignment = None
+        if self.links is not None:
+            alignment = alignment_of([self.links[row] for row in rows], size, bucket.target, bucket.source)
+        return Batch(source, target, len(rows), alignment)
 
     def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
         """Returns the number of batches of each bucket in an epoch."""

@@ -1,7 +1,5 @@
 """Downloads a zipped corpus once. The download fails within seconds if the network is blocked."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

@@ -44,8 +44,7 @@ def reject_text(pair: Pair, filters: PairFilters) -> Rejection | None:
 
 def pair_key(pair: Pair) -> bytes:
     """Returns 16 bytes that identify a pair. They determine its shard and its position there."""
-    sides = f"{pair.source}\n{pair.target}".encode()
-    return hashlib.blake2b(sides, digest_size=16).digest()
+    return hashlib.blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
 
 
 def shard_of(key: bytes, shards: int) -> int:

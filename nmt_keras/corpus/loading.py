@@ -114,11 +114,11 @@ def _downloaded(options: CorpusOptions, folder: Path, report: Callable[[str], No
         (code,) = {*map(pair_code, options.languages.split("-"))} - {"eng"}
         url = PAIRS_URL.format(code)
         source, target = options.languages.split("-")
-        columns = (options.of().source_column, options.of().target_column)
+        columns = options.of()
         remedy = (
             f"{url.rpartition('/')[0]} lists the languages. The host refuses some programs: download the zip with a "
-            f"browser, and pass --corpus {code}-eng.zip --source-column {columns[0]} --target-column {columns[1]} "
-            f"--source-language {source} --target-language {target}."
+            f"browser, and pass --corpus {code}-eng.zip --source-column {columns.source_column} "
+            f"--target-column {columns.target_column} --source-language {source} --target-language {target}."
         )
         return str(fetch_corpus(url, folder / "anki", None, remedy=remedy, report=report))
     return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, report=report))

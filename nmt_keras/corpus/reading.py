@@ -209,9 +209,7 @@ def tab_columns(line: str) -> list[str]:
 def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> Literal["csv", "json", "tsv"]:
     """Returns the format of a table by the suffix of its file, and of its member if ``stream`` is from a zip."""
     names = " ".join(PurePath(name).name.lower() for name in (path, str(getattr(stream, "name", ""))))
-    if ".csv" in names:
-        return "csv"
-    return "json" if re.search(r"\.(json|ndjson)", names) else "tsv"
+    return "csv" if ".csv" in names else "json" if re.search(r"\.(json|ndjson)", names) else "tsv"
 
 
 def _json_rows(lines: Iterator[tuple[int, str]], keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
@@ -363,8 +361,8 @@ def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
     """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
     require(0 <= max_malformed <= 1, "max_malformed (--max-malformed)", "a share from 0 to 1", max_malformed)
     worst = report.faults.most_common(1)[0][0] if report.faults else None
-    hint = HINTS.get(worst, "") if worst else ""
-    hint = with_file(hint, report.first_faults[0].file if report.first_faults else name)
+    file = report.first_faults[0].file if report.first_faults else name
+    hint = with_file(HINTS.get(worst, ""), file) if worst else ""
     share = report.malformed / max(1, report.lines)
     if share > max(max_malformed, 0.05) and worst is Fault.INVALID_UTF8:
         raise ValueError(f"path: expected UTF-8 in {name}, received another encoding.{hint} {report}.")

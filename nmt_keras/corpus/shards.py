@@ -291,8 +291,7 @@ class ShardedBatches:
         source, target, pairs = corpus.lengths.T
         self.buckets = choose_buckets(source, target, buckets, pairs)
         self.rows = rows_by_bucket(self.buckets, batch_size, batch_tokens)
-        fits = [(source <= bucket.source) & (target <= bucket.target) for bucket in self.buckets]
-        first = np.argmax(fits, axis=0)
+        first = np.argmax([(source <= bucket.source) & (target <= bucket.target) for bucket in self.buckets], axis=0)
         self.pairs_of = {bucket: int(pairs[first == n].sum()) for n, bucket in enumerate(self.buckets)}
 
     def __len__(self) -> int:

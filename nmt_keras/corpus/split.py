@@ -103,8 +103,7 @@ def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target"
     from sklearn.model_selection import GroupShuffleSplit
 
     keys = [getattr(pair, key_side) for pair in pairs]
-    drawn = GroupShuffleSplit(n_splits=1, test_size=0.2, random_state=seed)
-    train, rest = next(drawn.split(keys, groups=keys))
+    train, rest = next(GroupShuffleSplit(n_splits=1, test_size=0.2, random_state=seed).split(keys, groups=keys))
     held = list(dict.fromkeys(keys[i] for i in sorted(rest)))
     valid = set(held[::2])
     parts: dict[Part, list[Pair]] = {"train": [pairs[i] for i in sorted(train)], "valid": [], "test": []}

@@ -181,7 +181,20 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     """Returns the comparison as Markdown with the images ``pictures``, given by file name."""
     names = [escaped(system.name) for system in comparison.systems]
     heads = ["system", "search", "BLEU", "chrF", "TER", "exact %", "UNK %", "sentences/s", "tokens/s"]
-    rows = [_system_row(system) for system in comparison.systems]
+    rows = [
+        [
+            escaped(system.name),
+            escaped(system.search),
+            _estimate(system.bleu),
+            _estimate(system.chrf),
+            "-" if system.ter is None else f"{system.ter:.1f}",
+            f"{system.exact:.1f}",
+            f"{system.unknown:.2f}",
+            f"{system.sentences_per_s:,.0f}",
+            f"{system.tokens_per_s:,.0f}",
+        ]
+        for system in comparison.systems
+    ]
     if any(system.alignment for system in comparison.systems):
         heads += ["AER", "precision", "recall"]
         for row, system in zip(rows, comparison.systems, strict=True):
@@ -219,20 +232,6 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         ]
         parts.append(table([f"{sentence.number}", "", "chrF"], rows))
     return "\n\n".join(parts) + "\n"
-
-
-def _system_row(system: SystemScores) -> list[str]:
-    return [
-        escaped(system.name),
-        escaped(system.search),
-        _estimate(system.bleu),
-        _estimate(system.chrf),
-        "-" if system.ter is None else f"{system.ter:.1f}",
-        f"{system.exact:.1f}",
-        f"{system.unknown:.2f}",
-        f"{system.sentences_per_s:,.0f}",
-        f"{system.tokens_per_s:,.0f}",
-    ]
 
 
 def _estimate(score: Estimate) -> str:

@@ -37,6 +37,10 @@ def merge_requests(
     """
     batched = tf.function(answer, input_signature=inputs, autograph=False).get_concrete_function()
     outcome = batched.structured_outputs
+    shapes = {  # of which only the number of hypotheses is known
+        name: [size if axis == "K" else None for axis, size in zip(outputs[name].axes, like.shape, strict=True)]
+        for name, like in outcome.items()
+    }
 
     def merged(texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
         flat = tf.raw_ops.BatchFunction(
@@ -68,13 +72,7 @@ def merge_requests(
             (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
             parallel_iterations=min(config.threads, config.queue),  # at most as many parts as the queue holds
         )
-        return {name: tf.ensure_shape(tensor, static_shape(name)) for name, tensor in found.items()}
-
-    def static_shape(name: str) -> list[int | None]:
-        """Returns the shape of an output, of which only the number of hypotheses is known."""
-        return [
-            size if axis == "K" else None for axis, size in zip(outputs[name].axes, outcome[name].shape, strict=True)
-        ]
+        return {name: tf.ensure_shape(tensor, shapes[name]) for name, tensor in found.items()}
 
     def answer_merged(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         rows = tf.size(texts[0])

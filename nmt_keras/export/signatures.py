@@ -45,11 +45,6 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
     return {name: _signature(name, function, micro_batching) for name, function in functions.items()}
 
 
-def _finite(output: tf.Tensor) -> tf.Tensor:
-    """Returns an output with the lowest float32 in place of -infinity, for which JSON has no notation."""
-    return tf.maximum(output, output.dtype.min) if output.dtype == tf.float32 else output
-
-
 def _signature(name: str, function: Callable[..., Any], micro_batching: MicroBatchingConfig | None) -> Any:
     """Wraps ``function``, which returns a record, as the signature ``name``."""
     inputs = [tf.TensorSpec([None], tf.string, name=text) for text in CONTRACT[name].inputs]
@@ -58,7 +53,11 @@ def _signature(name: str, function: Callable[..., Any], micro_batching: MicroBat
     def chosen(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         found = function(*texts)
         values = found if isinstance(found, dict) else found._asdict()
-        return {output: _finite(values[output]) for output in outputs}
+        # the lowest float32 in place of -infinity, for which JSON has no notation
+        return {
+            output: tf.maximum(values[output], tf.float32.min) if values[output].dtype == tf.float32 else values[output]
+            for output in outputs
+        }
 
     answer = merge_requests(chosen, name, inputs, outputs, micro_batching) if micro_batching else chosen
 

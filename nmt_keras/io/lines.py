@@ -20,8 +20,6 @@
     read_within     a body of limited size
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import gzip
@@ -153,16 +151,13 @@ def open_text(path: Place) -> Iterator[io.BufferedReader]:
         FileNotFoundError: there is no file at ``path``.
         ValueError: the archive is damaged or cannot be unpacked, or the file is not UTF-8 text.
     """
-    if str(path) == STANDARD_INPUT:
-        with standard_input() as raw, unpacked(raw, STDIN) as text:
-            yield text
-        return
-    if not os.path.exists(path) or os.path.isdir(path):
+    is_input = str(path) == STANDARD_INPUT
+    if not is_input and (not os.path.exists(path) or os.path.isdir(path)):
         found = "a folder" if os.path.isdir(path) else "a broken link" if os.path.islink(path) else "no file"
         raise FileNotFoundError(
             f"{path}: expected a text file (plain or packed), found {found}. Check the path and its permissions."
         )
-    with open(path, "rb") as raw, unpacked(raw, path) as text:
+    with standard_input() if is_input else open(path, "rb") as raw, unpacked(raw, STDIN if is_input else path) as text:
         yield text
 
 

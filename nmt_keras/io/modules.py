@@ -41,9 +41,8 @@ def require_imported(path: Path, record: dict[str, Any]) -> None:
     Raises:
         ValueError: a module has not been imported.
     """
-    options = [f"--import {name}" for name in record.pop(FIELD, ()) if name not in sys.modules]
-    if options:
-        needed = " ".join(options)
+    needed = " ".join(f"--import {name}" for name in record.pop(FIELD, ()) if name not in sys.modules)
+    if needed:
         raise ValueError(
             f"{path}: trained with {needed}: add {needed}. In Python, import the module first. An export does not need "
             "it."

@@ -18,8 +18,6 @@ table has only entries that rarely end a sentence, because the model gets two se
 marks and the case of the letters tell the scripts apart, so the language need not be known.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata

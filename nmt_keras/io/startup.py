@@ -1,7 +1,5 @@
 """Settings of TensorFlow that have to be made before it starts, and what it prints then."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Reads command lines with tyro. An error is one line. tyro is imported when a command line is read."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Bulk translation on a Beam runner: ``python -m nmt_keras.pipelines --input 'corpus/*.txt' --output out/part ...``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -134,7 +134,7 @@ def _small(name: str, kind: Literal["dot", "general"]) -> Recipe:
 LUONG_DOT_SMALL = _small("luong-dot-small", "dot")
 """Luong's decoder beside ``rnnsearch-small``: the same encoder, sizes and training at half the learning rate.
 
-    nmt compare rnnsearch-small luong-dot-small luong-general-small --updates 1500 --to comparison
+    nmt compare rnnsearch-small luong-dot-small luong-general-small --corpus sample --updates 1000 --to comparison
 
 It updates its state before it attends, feeds the attentional vector back, and has the dot score.
 """

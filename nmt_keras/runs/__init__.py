@@ -20,8 +20,6 @@ protocol        trains several systems with several seeds by the same protocol, 
 run             ``Run`` and ``load_runs``
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

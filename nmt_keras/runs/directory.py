@@ -6,6 +6,7 @@ from.
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,7 @@ LOG = "log.jsonl"
 
 def is_run(path: Path) -> bool:
     """Returns ``True`` if ``path`` is a run directory, and ``False`` for any other path, including invalid ones."""
-    try:
-        return (path / RECIPE).is_file()
-    except (OSError, ValueError):
-        return False
+    return os.path.isfile(path / RECIPE)
 
 
 def read_recipe(folder: Path) -> Recipe:
@@ -111,15 +109,13 @@ def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
     path = folder / CORPUS
     there, here = flat(read_json(path)), flat(facts)
     differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
-    if differing == ["name"]:  # a renamed file: the checksums of its pairs are the same
-        return
     if differing == ["key_side"]:
         raise ValueError(
             f"{path}: the run was trained on this corpus in the opposite direction. To resume the run, pass only "
             f"--run {folder}, or the same --reverse, --source-column and --target-column as at its start. To translate "
             "in this direction, train in another run directory."
         )
-    if differing:
+    if differing not in ([], ["name"]):  # a renamed file has the same checksums
         changes = ", ".join(f"{name} {there.get(name)} -> {here.get(name)}" for name in differing)
         raise ValueError(f"{path}: the run was trained on another corpus: {changes}. Train in another run directory.")
 
@@ -198,13 +194,12 @@ def read_origin(run: Path) -> CorpusOptions:
     return CorpusOptions() if name == SPANISH_ENGLISH_NAME else CorpusOptions((name,))
 
 
-def require_corpus(run: Path, options: CorpusOptions, remedy: str = "pass") -> None:
+def require_corpus(run: Path, options: CorpusOptions) -> None:
     """Raises FileNotFoundError if ``options`` name a file of the run's corpus that no longer exists.
 
     Args:
         run: A run directory, or a path where a run may be trained.
         options: Corpus options of a command, by default those of the run.
-        remedy: Beginning of the remedy, before the option of the missing file.
     """
     if not is_run(run):
         return
@@ -214,7 +209,7 @@ def require_corpus(run: Path, options: CorpusOptions, remedy: str = "pass") -> N
             if path in _paths(stored, name) and path != SAMPLE_NAME and not Path(path).exists():
                 raise FileNotFoundError(
                     f"--{name}: expected the file that {run} was trained with; {path} does not exist. If it has moved, "
-                    f"{remedy} --{name} with its new path."
+                    f"pass --{name} with its new path."
                 )
 
 

@@ -92,9 +92,8 @@ class Run:
         self.recipe = train_run(
             self.folder, self.recipe, data, report, show, options, strategy, stop_after, origin, callbacks
         )
-        if not is_chief(strategy) or not is_finished(self.folder):
-            return
-        if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
+        is_complete = is_chief(strategy) and is_finished(self.folder)
+        if is_complete and self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
             if isinstance(corpus, PreparedSplit):
                 report(
                     "unknown words are replaced by the source word, because a prepared corpus has no text to learn a "

@@ -1,12 +1,10 @@
 """A translator that runs an exported SavedModel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -44,7 +42,7 @@ class ServedTranslator(Translator):
         """The search of ``serving_default``, and the same with beam size 1."""
         return self._exported_search, replace(self._exported_search, beam_size=1, n_best=None)
 
-    def with_search(self, search: SearchConfig) -> ServedTranslator:
+    def with_search(self, search: SearchConfig) -> Self:
         """Returns a translator that runs the same loaded export with another of its searches.
 
         Args:

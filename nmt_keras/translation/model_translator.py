@@ -1,10 +1,8 @@
 """A translator that consists of a model and its two tokenizers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import tensorflow as tf
 
@@ -56,12 +54,6 @@ class _Encoded(NamedTuple):
     memory: Nest  # nest of [B, ...]; see ``Seq2Seq.encode``
 
 
-class _ScoredPairs(NamedTuple):
-    source: Source
-    target: Tokens
-    likelihood: LogLikelihood
-
-
 class ModelTranslator(Translator):
     """Translates with a model, or an ensemble, and the tokenizers of its two sides.
 
@@ -109,7 +101,7 @@ class ModelTranslator(Translator):
         self.checkpoints = checkpoints
         self._encode = _encoder(self.codec, model)
 
-    def with_search(self, search: SearchConfig) -> ModelTranslator:
+    def with_search(self, search: SearchConfig) -> Self:
         """Returns a translator with the same weights and tokenizers and another search."""
         other = type(self)(
             self.source_tokenizer,
@@ -255,12 +247,15 @@ class ModelTranslator(Translator):
             alignment=likelihood.alignments,
         )
 
-    def _log_likelihood(self, source: tf.Tensor, target: tf.Tensor) -> _ScoredPairs:
+    def _log_likelihood(self, source: tf.Tensor, target: tf.Tensor) -> tuple[Source, Tokens, LogLikelihood]:
         """Runs forced decoding of each target, given its source.
 
         Args:
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
+
+        Returns:
+            The encoded sources, the tokens of the targets, and the log-likelihoods.
         """
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
@@ -269,7 +264,7 @@ class ModelTranslator(Translator):
         state = self.model.initial_state(memory)
         with weights_read_once(*models_of(self.model)):
             likelihood = log_likelihood(self.model.step, state, memory, target_tokens.ids, target_tokens.lengths)
-        return _ScoredPairs(encoded, target_tokens, likelihood)
+        return encoded, target_tokens, likelihood
 
     def _n_best(
         self,

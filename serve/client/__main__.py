@@ -1,10 +1,8 @@
 """The client's command line: ``python -m nmt_keras_serve.client TEXT ...``."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal
@@ -15,7 +13,7 @@ from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_bl
 from nmt_keras.io.sentences import TranslatedText, translate_texts
 from nmt_keras.io.usage import read_options
 
-from . import Alignment, Client, ClientError, ScoredTranslation
+from . import Alignment, ClientError, ScoredTranslation
 from .options import ServerOptions
 
 
@@ -43,7 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     before = 0
     try:
         with options.server.connect() as client:
-            translate = partial(_translate, client, options.signature)
+            translate: Callable[[list[str]], Sequence[ScoredTranslation | Alignment]] = (
+                client.align
+                if options.signature == "align"
+                else partial(client.translate_with_scores, signature=options.signature)
+            )
             for texts in sentence_blocks(options.texts, _say):
                 translated = translate_texts(texts, translate, lambda answer: answer.translation)
                 for text, found in zip(texts, translated, strict=True):
@@ -60,10 +62,6 @@ def _say(message: str) -> None:
     print(f"{__package__}: {message}", file=sys.stderr)
 
 
-def _translate(client: Client, signature: str, texts: list[str]) -> Sequence[ScoredTranslation | Alignment]:
-    return client.align(texts) if signature == "align" else client.translate_with_scores(texts, signature)
-
-
 def _print(text: str, translated: TranslatedText, as_json: bool, as_line: bool) -> None:
     if as_json:
         sentences = [{"text": sentence, **answer._asdict()} for sentence, answer in translated.sentences]
@@ -73,16 +71,9 @@ def _print(text: str, translated: TranslatedText, as_json: bool, as_line: bool) 
     print(one_line(translated.text) if as_line else translated.text)
     for _, answer in translated.sentences:
         if isinstance(answer, Alignment):
-            print("\n".join(_alignment_lines(answer)))
-
-
-def _alignment_lines(answer: Alignment) -> list[str]:
-    """Returns a line for each target token with the source token of the largest attention weight."""
-    lines = []
-    for token, row in zip(answer.target_tokens, answer.weights, strict=True):
-        strongest = max(range(len(row)), key=row.__getitem__)
-        lines.append(f"    {token}  <-  {answer.source_tokens[strongest]} ({row[strongest]:.2f})")
-    return lines
+            for token, weights in zip(answer.target_tokens, answer.weights, strict=True):
+                strongest = max(range(len(weights)), key=weights.__getitem__)
+                print(f"    {token}  <-  {answer.source_tokens[strongest]} ({weights[strongest]:.2f})")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """The client's answers: typed records of the outputs of a signature."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -106,13 +104,10 @@ def translations(outputs: Columns, size: int) -> list[ScoredTranslation]:
 def alignments(outputs: Columns, size: int) -> list[Alignment]:
     """Returns the outputs of ``align`` for ``size`` sentences as records without padding."""
     names = (*Alignment._fields[:-1], "alignment", "source_lengths", "target_lengths")
-    answers = []
-    for translation, score, truncated, source, target, weights, source_length, target_length in _rows(
-        outputs, names, size
-    ):
-        tokens = source[:source_length], target[:target_length]
-        answers.append(Alignment(translation, score, truncated, *tokens, _cut(weights, target_length, source_length)))
-    return answers
+    return [
+        Alignment(translation, score, truncated, source[:s], target[:t], _cut(weights, t, s))
+        for translation, score, truncated, source, target, weights, s, t in _rows(outputs, names, size)
+    ]
 
 
 def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:

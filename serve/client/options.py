@@ -1,7 +1,5 @@
 """Options shared by the client programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from .retry import Retry
-from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
+from .translating import DEFAULT_MODEL, DEFAULT_URL, Client
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class ServerOptions:
     ca_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """PEM file of the certificates that signed the server's certificate."""
 
-    def connect(self, max_text_bytes: int = DEFAULT_TEXT_BYTES) -> Client:
+    def connect(self) -> Client:
         """Returns a client of this server and model."""
-        retry, names = Retry(self.attempts), (self.url, self.model, self.version, self.label)
-        return Client(*names, self.timeout, max_text_bytes=max_text_bytes, retry=retry, ca_file=self.ca_file)
+        names = self.url, self.model, self.version, self.label
+        return Client(*names, self.timeout, retry=Retry(self.attempts), ca_file=self.ca_file)

@@ -1,7 +1,5 @@
 """Requests over TensorFlow Serving's REST API, in column format."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import ssl
@@ -95,8 +93,7 @@ class RestConnection:
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
         """Returns the outputs of ``signature``. ``inputs`` maps each input to its list of values."""
-        answer = self._request("POST", ":predict", {"signature_name": signature, "inputs": inputs})
-        outputs = answer.get("outputs")
+        outputs = self._request("POST", ":predict", {"signature_name": signature, "inputs": inputs}).get("outputs")
         if not isinstance(outputs, dict):
             raise ClientError(
                 f"Signature {signature} of model {self._model.name} returned one unnamed output instead of several."
@@ -127,9 +124,9 @@ class RestConnection:
             answer = self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "[SSL: " in str(error):
-                advice = "If its signer is unknown here, pass the signer's certificate (ca_file)."
                 raise ClientError(
-                    f"{self._url} has no HTTPS (write http://), or an untrusted certificate: {error}. {advice}"
+                    f"{self._url} has no HTTPS (write http://), or an untrusted certificate: {error}. "
+                    "If its signer is unknown here, pass the signer's certificate (ca_file)."
                 ) from error
             advice = "Start one with `nmt serve`, or pass another --url."
             if self._http.trust_env and getproxies():
@@ -161,7 +158,8 @@ class RestConnection:
         said = reason or answer.content[:300].decode("utf-8", "replace")
         message = f"{self._url} answered HTTP {answer.status_code}: {said}"
         if answer.status_code in BUSY:
-            raise Unavailable(message, _seconds(answer.headers.get("retry-after", "")))
+            after = answer.headers.get("retry-after", "")  # seconds, or a date, which counts as 0
+            raise Unavailable(message, float(after) if after.isascii() and after.isdigit() else 0.0)
         raise ClientError(message)
 
 
@@ -185,9 +183,11 @@ def http_client(
         verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
         return LimitedClient(timeout, verify=verify, trust_env=trusts, transport=transport)
     except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
-        wrong = "The ca_file, or the environment's proxies or certificates, are wrong"
-        names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
-        raise ValueError(f"{wrong}: {error}; received ca_file {ca_file and str(ca_file)!r}. Check {names}.") from error
+        raise ValueError(
+            f"The ca_file, or the environment's proxies or certificates, are wrong: {error}; received ca_file "
+            f"{ca_file and str(ca_file)!r}. Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and "
+            "SSL_CERT_DIR."
+        ) from error
 
 
 def _path(model: ModelSpec) -> str:
@@ -195,8 +195,3 @@ def _path(model: ModelSpec) -> str:
     if model.version is not None:
         return f"{path}/versions/{model.version}"
     return path if model.label is None else f"{path}/labels/{quote(model.label, safe='')}"
-
-
-def _seconds(retry_after: str) -> float:
-    """Returns the seconds of a Retry-After header. 0 if it is missing or holds a date."""
-    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0

@@ -1,7 +1,5 @@
 """Retries with exponential backoff and jitter, for busy servers."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

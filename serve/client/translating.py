@@ -152,8 +152,10 @@ class Client:
             outputs = self.predict(signature, {"text": sent})
             with answers.expected(f"The answer of the signature {signature}"):
                 answered = answers.checked(read(outputs, len(sent)))
-            for text, part, record in zip(whole, sent, answered, strict=True):
-                records.append(record if part == text else record._replace(truncated=True))
+            records += [
+                record if part == text else record._replace(truncated=True)
+                for text, part, record in zip(whole, sent, answered, strict=True)
+            ]
         return records
 
 

@@ -1,7 +1,5 @@
 """The command: runs the checks, prints a line for each, and exits with code 1 if one failed."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sys
@@ -63,14 +61,13 @@ def examine(server: Server, more: Iterable[Callable[[Server], None]] = ()) -> li
 
 
 def _outcome(name: str, check: Callable[[], None]) -> Outcome:
-    failure = None
     try:
         check()
     except Mismatch as mismatch:
-        failure = message(mismatch)
+        return Outcome(name, message(mismatch))
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
-        failure = message(f"{type(error).__name__}: {error}")  # no answer, or an answer of another form
-    return Outcome(name, failure)
+        return Outcome(name, message(f"{type(error).__name__}: {error}"))  # no answer, or an answer of another form
+    return Outcome(name, None)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -96,9 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "model": server.model,
             "version": server.version,
             "failed": failed,
+            "checks": [outcome._asdict() for outcome in outcomes],
         }
-        checks = [outcome._asdict() for outcome in outcomes]
-        options.json.write_text(json.dumps({**report, "checks": checks}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        options.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     sys.exit(failed > 0)
 
 

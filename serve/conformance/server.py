@@ -1,7 +1,5 @@
 """The checked server, and comparisons of its answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
@@ -19,13 +17,9 @@ def expect(what: str, expected: object, received: object, beside: str = "") -> N
         raise Mismatch(f"{what}: expected {expected!r}, received {received!r} {beside}".rstrip())
 
 
-ANY = "..."
-"""Matches any text in an expected text."""
-
-
 def expect_text(what: str, expected: str, received: object) -> None:
-    """Raises Mismatch unless ``received`` matches the text ``expected``, in which ANY matches any text."""
-    parts = [re.escape(part) for part in expected.split(ANY)]
+    """Raises Mismatch unless ``received`` matches the text ``expected``, in which ``...`` matches any text."""
+    parts = [re.escape(part) for part in expected.split("...")]
     if not isinstance(received, str) or not re.fullmatch(".*".join(parts), received, re.DOTALL):
         raise Mismatch(f"{what}: expected {expected!r}, received {received!r}")
 

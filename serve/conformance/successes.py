@@ -1,7 +1,5 @@
 """Requests that must succeed. Each function is a check, described by its docstring."""
 
-from __future__ import annotations
-
 import base64
 import concurrent.futures
 import gzip

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .status import Code, StatusError, invalid
+from .status import StatusError, invalid
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -66,8 +66,11 @@ def models_in(folder: Path) -> list[ServedModel]:
     Raises:
         OSError: ``folder`` cannot be read.
     """
-    children = sorted(path for path in folder.iterdir() if path.is_dir())
-    return [ServedModel(path.name, path) for path in children if path.name[0] != "." and path.name != "lost+found"]
+    return [
+        ServedModel(path.name, path)
+        for path in sorted(folder.iterdir())
+        if path.name[0] != "." and path.name != "lost+found" and path.is_dir()
+    ]
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:
@@ -78,8 +81,7 @@ def version_folders(base_path: Path) -> dict[int, Path]:
     Raises:
         OSError: ``base_path`` cannot be read.
     """
-    children = sorted(path for path in base_path.iterdir() if _is_number(path.name) and path.is_dir())
-    return {int(path.name): path for path in children}
+    return {int(path.name): path for path in sorted(base_path.iterdir()) if _is_number(path.name) and path.is_dir()}
 
 
 def _is_number(name: str) -> bool:
@@ -135,10 +137,8 @@ def model_configs(config: ModelServerConfig) -> list[ServedModel]:
 
 def _policy(policy: Message) -> Latest | Specific:
     choice = policy.WhichOneof("policy_choice")
-    if choice in (None, "latest"):
-        return Latest(max(1, policy.latest.num_versions))
     if choice == "all":
         return ALL
     if choice == "specific":
         return Specific(frozenset(policy.specific.versions))
-    raise StatusError(Code.UNIMPLEMENTED, f"Version policy {choice} is not supported. Use latest, all or specific")
+    return Latest(max(1, policy.latest.num_versions))

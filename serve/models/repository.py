@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .model_config import Latest, ServedModel, Specific, version_folders
 from .status import Code, State, StatusError, VersionStatus, invalid
@@ -34,15 +34,6 @@ RETURN_MEMORY_SECONDS = 60.0
 
 Fingerprint = frozenset[tuple[str, int, int]]
 """Path, size in bytes and modification time in nanoseconds of every file of a version."""
-
-
-class _Failure(NamedTuple):
-    """A failed attempt to load a version."""
-
-    fingerprint: Fingerprint
-    """Files of the version at this attempt."""
-    retry_at: float
-    """Seconds of the monotonic clock."""
 
 
 @dataclass(eq=False)
@@ -84,7 +75,8 @@ class Repository:
         self._statuses: dict[tuple[str, int], VersionStatus] = {}
         self._loaded: dict[str, dict[int, LoadedVersion]] = {}
         self._labels: dict[str, dict[str, int]] = {}
-        self._failed: dict[tuple[str, int], _Failure] = {}
+        # files of each version whose last attempt to load failed, and the time of the next, in monotonic seconds
+        self._failed: dict[tuple[str, int], tuple[Fingerprint, float]] = {}
 
     # Requests
 
@@ -183,17 +175,14 @@ class Repository:
                 return
             self._update(configs)
 
-    def close(self, seconds: float = 1.0) -> bool:
-        """Prevents further loads, and unloads every version.
-
-        Args:
-            seconds: Time to wait for a running poll.
+    def close(self) -> bool:
+        """Prevents further loads, and unloads every version. Waits a second for a running poll.
 
         Returns:
             `False` if a version is still being loaded, which cannot be interrupted.
         """
         self._is_closing = True
-        if is_idle := self._changing.acquire(timeout=seconds):
+        if is_idle := self._changing.acquire(timeout=1.0):
             for name, version in self.available():
                 self._unload(name, version)
             self._changing.release()
@@ -240,8 +229,8 @@ class Repository:
         if version in self._serving(name) or self._is_closing:
             return
         fingerprint = _fingerprint(folder)
-        failure = self._failed.get((name, version))
-        if failure and failure.fingerprint == fingerprint and time.monotonic() < failure.retry_at:
+        failed_files, retry_at = self._failed.get((name, version), (None, 0.0))
+        if failed_files == fingerprint and time.monotonic() < retry_at:
             return
         self._set_state(name, version, State.LOADING)
         logger.info("Model %s version %d is being loaded", name, version)
@@ -251,7 +240,7 @@ class Repository:
         except Exception as error:  # of any type: a model that cannot be loaded must not prevent loading other models
             failed = _as_status(error)
             logger.error("Model %s version %d could not be loaded: %s", name, version, failed)
-            self._failed[name, version] = _Failure(fingerprint, time.monotonic() + self._retry_seconds)
+            self._failed[name, version] = fingerprint, time.monotonic() + self._retry_seconds
             self._set_state(name, version, State.END, failed.code, failed.message)
             return
         self._failed.pop((name, version), None)

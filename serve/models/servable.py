@@ -1,7 +1,5 @@
 """A loaded version of a model, whose signatures run as in TensorFlow Serving."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib
@@ -87,7 +85,7 @@ def load_servable(folder: Path) -> Servable:
         Exception: Another error for a missing or damaged file. TensorFlow's loader raises errors of many types.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
-    next(os.scandir(folder), None)  # TensorFlow takes a folder that cannot be read for a missing one
+    os.listdir(folder)  # TensorFlow takes a folder that cannot be read for a missing one
     session = tf.compat.v1.Session(graph=tf.Graph())
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(session.close)
@@ -121,9 +119,9 @@ def _spec(info: Any) -> TensorSpec:
 
 def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None, ...] | None) -> None:
     """Raises INVALID_ARGUMENT for a wrong shape, because some kernels crash the process for an unexpected rank."""
-    if declared is None:
-        return
-    if len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True)):
+    if declared is not None and (
+        len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True))
+    ):
         expected = ",".join("?" if size is None else str(size) for size in declared)
         raise invalid(f"Shape of input {name}: expected [{expected}], received {shape_text(shape)}")
 

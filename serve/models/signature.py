@@ -1,7 +1,5 @@
 """Signatures: the named entry points of a SavedModel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

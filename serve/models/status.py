@@ -1,7 +1,5 @@
 """Canonical status codes, the error that carries one, and states of versions."""
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 
@@ -27,13 +25,8 @@ class Code(enum.IntEnum):
     DATA_LOSS = 15
     UNAUTHENTICATED = 16
 
-    @property
-    def http(self) -> int:
-        """TensorFlow Serving's HTTP status for this code."""
-        return _HTTP[self]
 
-
-_HTTP = {
+_HTTP = {  # TensorFlow Serving's HTTP status for each code
     Code.OK: 200,
     Code.CANCELLED: 499,
     Code.UNKNOWN: 500,
@@ -61,14 +54,6 @@ megabytes."""
 _CUT = " ... "
 
 
-def _shortened(text: str) -> str:
-    """Returns ``text`` with at most ``MAX_MESSAGE`` characters. A longer text loses its middle."""
-    if len(text) <= MAX_MESSAGE:
-        return text
-    end = MAX_MESSAGE // 4
-    return f"{text[: MAX_MESSAGE - end - len(_CUT)]}{_CUT}{text[-end:]}"
-
-
 class StatusError(Exception):
     """Error of a request, or of loading a model. Every error answer comes from one, so its message is bounded here.
 
@@ -79,10 +64,13 @@ class StatusError(Exception):
     """
 
     def __init__(self, code: Code, message: str, http: int | None = None) -> None:
-        self.message = _shortened(message)
-        super().__init__(self.message)
+        if len(message) > MAX_MESSAGE:
+            end = MAX_MESSAGE // 4
+            message = f"{message[: MAX_MESSAGE - end - len(_CUT)]}{_CUT}{message[-end:]}"
+        super().__init__(message)
+        self.message = message
         self.code = code
-        self.http = http or code.http
+        self.http = http or _HTTP[code]
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"

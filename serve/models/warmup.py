@@ -1,7 +1,5 @@
 """Warm-up: a version answers its warm-up requests before any request of a client."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import tensorflow as tf

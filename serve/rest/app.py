@@ -1,7 +1,5 @@
 """The HTTP routes: TensorFlow Serving's REST API, its metrics, and the page in ``serve/web``."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re
@@ -85,7 +83,7 @@ def create_app(
         if _TWO_LENGTHS <= {name for name, _ in scope["headers"]}:
             reason = "A request must not have both Content-Length and Transfer-Encoding. Send one of them."
             answer = _error(invalid(reason), {"Connection": "close"})
-        elif hosts and (host := _host(scope)) not in hosts:
+        elif hosts and (host := re.sub(r":\d*$", "", Headers(scope=scope).get("host", "").lower())) not in hosts:
             reason = f"Host {host!r} is not served. Use {' or '.join(sorted(hosts))}."
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif not with_cors and _is_from_another_page(scope):
@@ -99,7 +97,8 @@ def create_app(
         elif with_cors and scope["method"] == "OPTIONS":  # a browser asks before it sends headers of its own
             answer = _json(b"")
         elif path.split("?")[0] == HEALTH_PATH:
-            answer = _health(bool(core.repository.available()))
+            body, status = ("ok", 200) if core.repository.available() else ("no model is available", 503)
+            answer = Response(body, status, media_type="text/plain")
         elif with_monitoring and path.split("?")[0] == METRICS_PATH:
             answer = _metrics_page(core.metrics, path)
         elif files and scope["method"] in ("GET", "HEAD"):
@@ -132,10 +131,8 @@ class RestApi:
         if request.method == "POST" and (match := _INFERENCE.fullmatch(path)):
             return _json(await self._infer(request, _target(match), match["method"].lower()))
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
-            target = _target(match)
-            if match["metadata"]:
-                return _json(self._metadata(target))
-            return _json(self._status(target))
+            answer = self._metadata if match["metadata"] else self._status
+            return _json(answer(_target(match)))
         if request.method == "OPTIONS" and request.headers.get("origin", "").startswith(("http://", "https://")):
             return _json(b"")
         raise invalid(f"Malformed request: {request.method} {path}")
@@ -163,7 +160,7 @@ class RestApi:
         if method != "predict":
             self._core.repository.find(*target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
-        async with self._core.admit(self._limits.seconds, target.name) as ticket:
+        async with self._core.admit(target.name) as ticket:
             body = await _read_body(request, self._limits, ticket)
             encoding = request.headers.get("content-encoding", "identity").lower()
             is_packed = "gzip" in encoding
@@ -191,11 +188,6 @@ class RestApi:
 
 
 # Hosts and paths
-
-
-def _host(scope: Scope) -> str:
-    """Returns the header Host in lower case, without port."""
-    return re.sub(r":\d*$", "", Headers(scope=scope).get("host", "").lower())
 
 
 def _is_from_another_page(scope: Scope) -> bool:
@@ -275,8 +267,11 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
                 if len(body) > limits.max_body_bytes:
                     raise _too_large(limits)
     except TimeoutError as error:
-        slowness = f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
-        raise StatusError(Code.CANCELLED, slowness, http=408) from error
+        raise StatusError(
+            Code.CANCELLED,
+            f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)",
+            http=408,
+        ) from error
     except ClientDisconnect as error:
         raise _client_left() from error
     return bytes(body)
@@ -298,8 +293,11 @@ def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
 
 
 def _too_large(limits: Limits) -> StatusError:
-    message = f"The body is larger than {limits.max_body_bytes} bytes (--max-body-bytes). Send fewer rows at a time."
-    return StatusError(Code.RESOURCE_EXHAUSTED, message, http=413)
+    return StatusError(
+        Code.RESOURCE_EXHAUSTED,
+        f"The body is larger than {limits.max_body_bytes} bytes (--max-body-bytes). Send fewer rows at a time.",
+        http=413,
+    )
 
 
 # Answers
@@ -318,10 +316,6 @@ def _sender_with(headers: Mapping[str, str], send: Send) -> Send:
 
 def _json(document: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(document, status, headers, media_type="application/json")
-
-
-def _health(is_well: bool) -> Response:
-    return Response("ok" if is_well else "no model is available", 200 if is_well else 503, media_type="text/plain")
 
 
 def _metrics_page(metrics: Metrics, path: str) -> Response:

@@ -7,8 +7,6 @@ All functions are pure. Strings are object arrays of bytes, the type that sessio
 TensorFlow Serving's.
 """
 
-from __future__ import annotations
-
 import base64
 import enum
 import math
@@ -57,8 +55,9 @@ def read_request(body: bytes, max_values: int) -> Request:
         raise invalid(f"JSON Value: {echo(document)} Is not object")
     name = document.get("signature_name", "")
     if not isinstance(name, str):
-        reason = "not formatted correctly. 'signature_name' key must be a string value."
-        raise invalid(f"JSON Value: {echo(document)} {reason}")
+        raise invalid(
+            f"JSON Value: {echo(document)} not formatted correctly. 'signature_name' key must be a string value."
+        )
     return Request(document, name)
 
 
@@ -78,8 +77,10 @@ def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limit
     if not specs:
         raise invalid(f"Failed to get input map for signature: {request.signature_name or 'DEFAULT'}")
     if "instances" in document and "inputs" in document:
-        reason = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
-        raise invalid(f"JSON Value: {echo(document)} {reason}")
+        raise invalid(
+            f"JSON Value: {echo(document)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
+            "to exist "
+        )
     if "instances" in document:
         instances = document["instances"]
         if not isinstance(instances, list):
@@ -135,8 +136,10 @@ def _read_rows(rows: list[Json], specs: Mapping[str, TensorSpec]) -> Tensors:
                 place = f"{index} key: {name}" if are_named else str(index)
                 raise invalid(f"Failed to process element: {place} of 'instances' list. Error: {error}") from error
         if are_named and row.keys() != specs.keys():
-            place = f"{index} of 'instances' list. JSON object: {echo(row)}"
-            raise invalid(f"Failed to process element: {place} keys must be equal to: {','.join(sorted(specs))}")
+            raise invalid(
+                f"Failed to process element: {index} of 'instances' list. JSON object: {echo(row)} keys must be equal "
+                f"to: {','.join(sorted(specs))}"
+            )
     return {
         name: to_array(leaves.values, (len(rows), *leaves.shape), specs[name].dtype) for name, leaves in columns.items()
     }
@@ -177,15 +180,18 @@ def _collect(value: Json, level: int, leaves: _Leaves, read: Callable[[Json], ob
     rank = len(leaves.shape)
     if not isinstance(value, list):
         if level != rank:
-            place = f"level: {level + 1} in the JSON DOM. Expected at level: {rank}"
-            raise invalid(f"JSON Value: {echo(value)} found at incorrect {place}")
+            raise invalid(
+                f"JSON Value: {echo(value)} found at incorrect level: {level + 1} in the JSON DOM. Expected at level: "
+                f"{rank}"
+            )
         leaves.values.append(read(value))
         return
     if level >= rank:
         raise invalid(f"Encountered list at unexpected level: {level} expected < {rank}")
     if len(value) != leaves.shape[level]:
-        place = f"level: {level} expected size: {leaves.shape[level]}"
-        raise invalid(f"Encountered list at unexpected size: {len(value)} at {place}")
+        raise invalid(
+            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {leaves.shape[level]}"
+        )
     for element in value:
         _collect(element, level + 1, leaves, read)
 
@@ -231,13 +237,10 @@ def _nested_list(name: str, tensor: np.ndarray) -> Json:
     flat = tensor.ravel()
     if tensor.dtype == np.float32:
         flat = np.array(json_text.shortest(flat), np.float64)
+    elif tensor.dtype == object and name.endswith("_bytes"):
+        flat = np.array([{"b64": base64.b64encode(value).decode("ascii")} for value in flat], object)
     elif tensor.dtype == object:
-        write = _base64 if name.endswith("_bytes") else json_text.to_text
-        flat = np.array([write(value) for value in flat], object)
+        flat = np.array([json_text.to_text(value) for value in flat], object)
     elif tensor.dtype.name not in ("bool", "float64", *INTEGERS):
         raise invalid(f"Failed to write JSON value for tensor type: {tensor.dtype.name}")
     return flat.reshape(tensor.shape).tolist()
-
-
-def _base64(value: bytes) -> dict[str, str]:
-    return {"b64": base64.b64encode(value).decode("ascii")}

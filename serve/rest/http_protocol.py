@@ -1,7 +1,5 @@
 """uvicorn's HTTP/1.1 protocol, with time limits for clients and a maximum number of connections."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

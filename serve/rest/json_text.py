@@ -5,8 +5,6 @@ rules: the first of two equal keys counts, decimals are finite, and nesting is l
 kept as surrogate escapes in ``str``, so text is encoded and decoded only here.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -53,7 +51,8 @@ def parse(document: bytes, max_values: int) -> Json:
     text = to_text(document.removeprefix(_BYTE_ORDER_MARK))
     try:
         _require_shallow(text)
-        _require_paired_surrogates(text)
+        if "\\u" in text and any(match[1] for match in _PAIR_OR_LONE_SURROGATE.finditer(text)):
+            raise ValueError("The surrogate pair in string is invalid")
         return json.loads(text, parse_float=_decimal, object_pairs_hook=_first_of_equal_keys)
     except ValueError as error:
         raise invalid(f"JSON Parse error: {error}") from None
@@ -79,11 +78,6 @@ def _require_shallow(text: str) -> None:
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
         if depth > MAX_DEPTH:
             raise ValueError(f"Nested deeper than {MAX_DEPTH} levels")
-
-
-def _require_paired_surrogates(text: str) -> None:
-    if "\\u" in text and any(match[1] for match in _PAIR_OR_LONE_SURROGATE.finditer(text)):
-        raise ValueError("The surrogate pair in string is invalid")
 
 
 def write(document: Json) -> bytes:

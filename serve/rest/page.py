@@ -1,7 +1,5 @@
 """The files of the page. ``config.json`` is completed with the available models and settings of their manifests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -35,10 +33,12 @@ class PageFiles(StaticFiles):
         self._names = {"/": "index.html"} | {f"/{path.name}": path.name for path in folder.iterdir()}
         self._config = folder / CONFIG
         self._repository = repository
-        frames = {} if in_frames else {"X-Frame-Options": "DENY"}
-        # files of two versions must not be mixed, and the models of config.json change
-        cached = {"Cache-Control": "no-cache"}
-        self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", **cached, **frames}
+        self._headers = {
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",  # files of two versions must not be mixed, and config.json changes
+            **({} if in_frames else {"X-Frame-Options": "DENY"}),
+        }
 
     def get_path(self, scope: Scope) -> str:
         """Returns the name of the file that a request asks for. Only known names reach the file system.
@@ -80,8 +80,10 @@ def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
     manifests = {name: _manifest(repository, name) for name in names}
     first = [name for name in listed if name in names]
     others = sorted(names.keys() - listed.keys(), key=lambda name: (manifests[name] is None, name))
-    completed = [{"name": name, **_settings(manifests[name]), **listed.get(name, {})} for name in (*first, *others)]
-    return {**config, "models": completed}
+    return {
+        **config,
+        "models": [{"name": name, **_settings(manifests[name]), **listed.get(name, {})} for name in (*first, *others)],
+    }
 
 
 def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:

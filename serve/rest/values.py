@@ -1,7 +1,5 @@
 """Converts JSON values to typed values and arrays by TensorFlow Serving's rules."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Callable
@@ -24,24 +22,20 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def value_reader(dtype: str) -> Callable[[Json], object]:
     """Returns a function that reads a JSON value as ``dtype``."""
+    limits = np.iinfo(dtype) if dtype in INTEGERS else None
 
     def read(value: Json) -> object:
         if dtype not in _KINDS:
             raise StatusError(Code.UNIMPLEMENTED, f"Conversion of JSON Value: {echo(value)} to type: {dtype}")
         if dtype == "string" and isinstance(value, dict):
             return read_base64(value)
-        if type(value) not in _KINDS[dtype] or (dtype in INTEGERS and not _is_within(value, dtype)):
+        if type(value) not in _KINDS[dtype] or (limits is not None and not limits.min <= value <= limits.max):
             raise invalid(f"JSON Value: {echo(value)} Type: {type_name(value)} is not of expected type: {dtype}")
         if dtype in _DECIMALS and float(np.finfo(_DECIMALS[dtype]).max) < abs(value) != math.inf:
             raise invalid(f"JSON Value: {echo(value)} is too large for {dtype}")
         return to_bytes(value) if dtype == "string" else value
 
     return read
-
-
-def _is_within(value: int, dtype: str) -> bool:
-    limits = np.iinfo(dtype)
-    return int(limits.min) <= value <= int(limits.max)
 
 
 def is_base64(value: Json) -> bool:

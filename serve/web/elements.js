@@ -2,6 +2,8 @@
 
 import { direction } from "./words.js";
 
+export const NOTABLE = 0.05; // least attention that is told
+
 /** Sets the attributes of an element, except those that are null. */
 export function setAttributes(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) if (value !== null) element.setAttribute(name, value);
@@ -15,7 +17,6 @@ export function create(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Returns a button. */
 export function createButton(attributes, action, ...children) {
   const button = create("button", { type: "button", ...attributes }, ...children);
   button.addEventListener("click", action);
@@ -26,9 +27,7 @@ export function createButton(attributes, action, ...children) {
 export const textIn = (lang) => ({ lang, dir: direction(lang), translate: "no" });
 
 /** Returns a word in English quotation marks, whatever its direction. */
-export function quoted(word) {
-  return create("span", { class: "quoted" }, "“", create("bdi", {}, word), "”");
-}
+export const quoted = (word) => create("span", { class: "quoted" }, "“", create("bdi", {}, word), "”");
 
 /** Returns the position that a key moves to in a listbox, in the direction of writing; undefined for other keys. */
 export function movedBy(key, box, at, count) {
@@ -39,5 +38,4 @@ export function movedBy(key, box, at, count) {
 /** Formats a number with two decimals and a minus sign, and null, TensorFlow Serving's NaN, as a dash. */
 export const decimal = (value) => value?.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−") ?? "–";
 
-/** Formats a weight in percent. */
 export const percent = (weight, decimals = 0) => `${(100 * weight).toFixed(decimals)}\u00a0%`;

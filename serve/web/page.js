@@ -15,6 +15,10 @@ const LONGEST_WAIT = 30000;
 const TEXT = "text"; // key of the text in the address
 
 const element = (id) => document.getElementById(id);
+const settingsOf = (name) => config.models.find((model) => model.name === name);
+/** Returns the fragment of an address with a text. Fragments are not sent to a server. */
+const fragmentOf = (text) => (text ? `#${new URLSearchParams({ [TEXT]: text })}` : "#");
+const typed = () => field.value.normalize("NFC").trim();
 const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
 
 const name = new URLSearchParams(location.search).get("model")?.trim() || config.models[0]?.name;
@@ -103,23 +107,12 @@ function listModels() {
   field.value = new URLSearchParams(location.hash.slice(1)).get(TEXT) ?? field.value;
 }
 
-/** Returns the settings of a model in config.json. */
-function settingsOf(name) {
-  return config.models.find((model) => model.name === name);
-}
-
-/** Returns the fragment of an address with a text. Fragments are not sent to a server. */
-function fragmentOf(text) {
-  return text ? `#${new URLSearchParams({ [TEXT]: text })}` : "#";
-}
-
 /** Puts the text into the fragment of the address. Other fragments are kept. */
 function nameInAddress(text) {
   const isOurs = new URLSearchParams(location.hash.slice(1)).has(TEXT);
   if (isOurs || (text && !location.hash)) location.replace(fragmentOf(text));
 }
 
-/** Copies the translation. */
 async function copy({ target: button }) {
   await navigator.clipboard.writeText(element("spoken").textContent);
   button.textContent = "Copied";
@@ -174,11 +167,6 @@ async function answer(signal) {
       wait = Math.min(2 * wait, LONGEST_WAIT);
     }
   }
-}
-
-/** Returns the typed text with composed characters. */
-function typed() {
-  return field.value.normalize("NFC").trim();
 }
 
 /** Shows the version, and the name unless the list of models shows it. */

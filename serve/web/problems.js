@@ -1,10 +1,6 @@
 /** Messages of the page when there is no translation: the problem, and what to do. */
 
-/**
- * The error of a request. Its `kind` is a key of the texts below: "refused" is an invalid request, "unfit" a model
- * without alignments, "unreadable" an answer that is not TensorFlow Serving's, "stopped" a translator in the page
- * that cannot run, and "broken" any other error of the page. Its `message` is the server's message, or "".
- */
+/** The error of a request: `kind` is a key of the texts below, and `message` is the server's message, or "". */
 export class ServiceError extends Error {
   constructor(kind, message = "") {
     super(message);

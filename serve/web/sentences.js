@@ -1,35 +1,30 @@
 /**
- * A translation above its source. Pointing at a word, tapping it or moving to it with the arrow keys shows its
- * attention in both sentences.
+ * A translation above its source. Pointing at a word, tapping it or moving to it shows its attention in both sentences.
  *
  * Each sentence is a listbox of words, one of which can be reached by Tab. Left, Right, Home and End move along it in
  * the direction of writing. Up and Down move to the word with the largest weight in the other sentence. Escape leaves.
  */
 
-import { create, movedBy, percent, quoted } from "./elements.js";
+import { create, movedBy, NOTABLE, percent, quoted } from "./elements.js";
 import { segments } from "./words.js";
 
-const NOTABLE = 0.05;
 const MOST_SAID = 4;
 const HINT = "Point at a word, tap it, or use the arrow keys.";
 
 /**
- * @param {{source: HTMLElement, target: HTMLElement}} boxes the two listboxes
- * @param {HTMLElement} attended paragraph that describes the selected word
- * @param {() => void} leave action of Escape
- * @returns {(aligned, sourceText: string, targetText: string) => void} function that shows a result of `alignWords`
+ * Takes the listboxes { source, target }, the paragraph that describes the selected word, and the action of Escape.
+ * Returns a function that shows a result of `alignWords` and the texts of source and target.
  */
 export function createSentences(boxes, attended, leave) {
   let aligned;
   let elements; // by side and word; the end of the sentence has no element
   let places = new Map(); // side and word of each element
 
-  const other = (side) => (side === "source" ? "target" : "source");
-
   /** Returns the other sentence's words by their weight, largest first: weight, word, and element if it has one. */
   function ranked({ side, index }) {
+    const other = side === "source" ? "target" : "source";
     const weights = side === "target" ? aligned.weights[index] : aligned.weights.map((row) => row[index]);
-    const [words, shown] = [aligned[other(side)], elements[other(side)]];
+    const [words, shown] = [aligned[other], elements[other]];
     const found = weights.map((weight, n) => ({ weight, word: words[n], element: shown[n] }));
     return found.sort((a, b) => b.weight - a.weight);
   }
@@ -51,7 +46,7 @@ export function createSentences(boxes, attended, leave) {
     }
   }
 
-  /** Returns a text such as: “still” attended to “Todavía” 71 %, “en” 12 %. Elements isolate each word's direction. */
+  /** Returns the parts of “still” attended to “Todavía” 71 %, “en” 12 %. Elements isolate each word's direction. */
   function inWords(place) {
     const parts = [quoted(aligned[place.side][place.index])];
     parts.push(place.side === "target" ? " attended to " : " was attended to by ");

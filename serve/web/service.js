@@ -1,19 +1,13 @@
 /**
- * A translation model behind TensorFlow Serving's REST API.
- *
- * Paths are relative to the page, because one host serves the page and the model. A request contains the version that
+ * A translation model behind TensorFlow Serving's REST API, on the host of the page. Requests contain the version that
  * the page shows, so that no other version answers. When this version is unloaded, the newest version replaces it.
+ *
+ * An Answer to a sentence is { sourceTokens [S], truncated, hypotheses }. A Hypothesis, best first, is { text, score,
+ * logProb, tokens [T], weights [T][S] }: `score` ranks it, `logProb` is in nats. A TextAnswer to at least two sentences
+ * is { text, truncated, sentences }. `truncated` is true if a sentence or a text exceeded a limit.
  */
 
 import { ServiceError } from "./problems.js";
-
-/**
- * `score` ranks hypotheses, and `logProb` is in nats. `truncated` is true if a sentence or a text exceeded a limit.
- *
- * @typedef {{text: string, score: number, logProb: number, tokens: string[], weights: number[][]}} Hypothesis
- * @typedef {{sourceTokens: string[], truncated: boolean, hypotheses: Hypothesis[]}} Answer of a sentence, best first
- * @typedef {{text: string, truncated: boolean, sentences: number}} TextAnswer of at least two sentences
- */
 
 const FIELDS = ["truncated", "source_tokens", "source_lengths", "alignment"];
 /** Outputs of the signatures. */
@@ -30,10 +24,9 @@ const KIND_OF_STATUS = {
 export class Service {
   #path;
   #timeout;
-  /** @type {{version: string, signatures: string[]} | null} the newest version, and those of its signatures above */
-  model = null;
+  model = null; // { version, signatures }: the newest version, and those of its signatures above
 
-  /** Takes the name of a model, and the time limit of each answer. */
+  /** Takes the name of a model, and the time limit of each answer in seconds. */
   constructor(name, seconds) {
     this.#path = `v1/models/${encodeURIComponent(name)}`;
     this.#timeout = seconds * 1000;
@@ -48,11 +41,7 @@ export class Service {
     this.model = { version, signatures };
   }
 
-  /**
-   * Translates a text: one sentence greedily ("align") or by beam search ("beam"), several by the default search.
-   *
-   * @returns {Promise<Answer | TextAnswer>}
-   */
+  /** Translates a text: one sentence greedily ("align") or by beam search ("beam"), several by the default search. */
   async translate(text, search, signal) {
     await this.find();
     try {
@@ -82,15 +71,12 @@ export class Service {
 
   /** Returns the JSON at a path. Throws after the time limit, or when the signal of the request aborts. */
   async #ask(path, request) {
-    let timer;
-    const late = new Promise((_, reject) => (timer = setTimeout(reject, this.#timeout, new ServiceError("timeout"))));
+    const late = new Promise((_, reject) => setTimeout(reject, this.#timeout, new ServiceError("timeout")));
     try {
       return await Promise.race([fetchJson(path, request), late]);
     } catch (error) {
       if (error instanceof TypeError) throw new ServiceError(navigator.onLine ? "unreachable" : "offline");
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 }

@@ -1,14 +1,8 @@
 /** Tables of an answer: the hypotheses of beam search, and the heatmap of an alignment. */
 
-import { create, createButton, decimal, percent, textIn } from "./elements.js";
+import { create, createButton, decimal, NOTABLE, percent, textIn } from "./elements.js";
 
-const NOTABLE = 0.05;
-
-/**
- * Returns a table of hypotheses, best first, in the language `lang`. `choose` is called with the one that is pressed.
- *
- * @param {import("./service.js").Hypothesis[]} hypotheses
- */
+/** Returns a table of hypotheses, best first, in the language `lang`. `choose` is called with the pressed one. */
 export function createHypotheses(hypotheses, lang, choose) {
   const buttons = hypotheses.map((hypothesis, rank) => {
     const press = () => {
@@ -25,11 +19,7 @@ export function createHypotheses(hypotheses, lang, choose) {
   return createTable(count > 1 ? `The ${count} best, by score` : "The only hypothesis", titles, rows);
 }
 
-/**
- * Returns a table in percent: a row for each target word, a column for each source word.
- *
- * @param {import("./words.js").Aligned} aligned
- */
+/** Returns a table of an alignment of words: a row for each target word, a column for each source word. */
 export function createHeatmap({ source, target, weights }, sourceLanguage, targetLanguage) {
   const header = (word, scope, lang) => {
     const attributes = word === "" ? { class: "end" } : textIn(lang);

@@ -25,6 +25,7 @@ from serve.rest import json_text
 
 UNITS = (
     *("1", "a", "A", " ", ".", ",", "-", "'", '"', '""', "(", "[", "\\", "|", "*", "`", "=", "_", "\t", "\r", "\ufe0f"),
+    *("\n", ")", "." + ")" * 20_000),
     *("\u200b", "\u00a0", "¿", "。", "•", "א", "ñ", "a ", "1 ", ". ", "a.", "A.", "sr.", '."', '" ', "1.", "1a", "a\t"),
     *(
         "0-",
@@ -105,6 +106,6 @@ def test_four_times_the_text_takes_about_four_times_as_long(name):
     function = FUNCTIONS[name]
     for unit in UNITS if name not in SENTENCES else [each for each in UNITS if each[0] != "\u0301"]:
         for tail in TAILS:
-            short, long = ((unit * size)[:size] + tail for size in (5_000, 20_000))
+            short, long = ((unit * (size // len(unit) + 1))[:size] + tail for size in (5_000, 20_000))
             # quadratic functions take 16 times as long; the other repetitions exclude that the processor was busy
             assert any(seconds(function, long) < 8 * seconds(function, short) + 0.05 for _ in range(3)), (unit, tail)

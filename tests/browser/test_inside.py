@@ -7,7 +7,7 @@ import importlib.resources
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import tensorflow as tf
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 from servers import ROOT
-from tiny import TINY_MODEL, randomise
+from tiny import randomise, shrunk
 
 from nmt_keras.browser import write_html
 from nmt_keras.browser.weights import by_outputs, to_safetensors
@@ -27,7 +27,6 @@ from nmt_keras.config import ModelConfig, SearchConfig, TokenizerConfig
 from nmt_keras.export.assets import named_variables
 from nmt_keras.export.rebuilding import Parts
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.recipes import RECIPES
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -47,17 +46,6 @@ async ([config, search, weights, ids, options]) => {
   return JSON.stringify(found, plain);
 }
 """
-
-
-def tiny(name: str) -> ModelConfig:
-    """Returns the model of a recipe with few units."""
-    model = RECIPES[name].model
-    output_units = TINY_MODEL.embedding_size if model.decoder.tie_embeddings else TINY_MODEL.decoder.output_units
-    return replace(
-        TINY_MODEL,
-        encoder=replace(model.encoder, units=TINY_MODEL.encoder.units),
-        decoder=replace(model.decoder, units=TINY_MODEL.decoder.units, output_units=output_units),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +73,7 @@ def numbers(values: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("name", ["conditional-gru", "small-corpus", "rnnsearch-small", "rnnsearch-base"])
 def test_each_symbol_has_the_value_of_the_paper_s_equations(traced, monkeypatch, name):
     """rnnsearch-base has the cell whose update gate keeps the state."""
-    config = tiny(name)
+    config = shrunk(name)
     model = build_model(config, 19, 23)
     randomise(model, 5)
     ids, forced = [7, 11, 5, 3], [13, 17]
@@ -128,7 +116,7 @@ def test_each_symbol_has_the_value_of_the_paper_s_equations(traced, monkeypatch,
 
 
 def test_hidden_words_get_no_attention_and_the_others_share_it(traced):
-    config = tiny("rnnsearch-small")
+    config = shrunk("rnnsearch-small")
     model = build_model(config, 19, 23)
     randomise(model, 5)
     before, after = (
@@ -169,7 +157,7 @@ def file(pairs, tmp_path_factory) -> Path:
     """The HTML file of a translator with a conditional GRU and random weights."""
     tokenizer = TokenizerConfig("subword", 400, max_tokens=31)
     source, target = (fit_tokenizer(tokenizer, side, placeholders=True) for side in zip(*pairs, strict=True))
-    config = tiny("conditional-gru")
+    config = shrunk("conditional-gru")
     model = build_model(config, source.vocabulary_size, target.vocabulary_size)
     randomise(model, 11)
     search = SearchConfig(max_tokens=11)

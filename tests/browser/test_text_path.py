@@ -186,21 +186,6 @@ def test_sentences_are_read_and_written_as_by_the_graph(engine, kind):
     assert different == []
 
 
-def test_the_strings_reach_every_rule():
-    sources = by_graph(codec("subword"), TEXTS, [[3]] * len(TEXTS))
-    copies = [each["source"]["copies"] for each in sources]
-    assert max(map(len, copies)) == PLACEHOLDERS
-    assert {copy["certain"] for row in copies for copy in row} == {True, False}
-    assert any(copy["written"] != copy["word"] for row in copies for copy in row)
-    for field in ("truncated", "capitals", "hasWords"):
-        assert {each["source"][field] for each in sources} == {True, False}
-    known = codec("subword").source_tokenizer.known_words
-    assert known.uncopied
-    assert known.uncopied_shapes
-    assert known.capitals_mark_names
-    assert "foreign" in text_rules(known)["forms"]
-
-
 BY_SPLITTER = """async ([rules, texts]) => {
   const { Rules } = await import("/text/rules.js");
   const { translateSentences } = await import("/text/sentences.js");

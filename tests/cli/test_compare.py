@@ -10,8 +10,7 @@ import time
 from dataclasses import asdict, replace
 
 import pytest
-from servers import ROOT
-from tiny import TINY_RECIPE, write_pairs
+from tiny import TINY_RECIPE
 
 from nmt_keras import cli
 from nmt_keras.cli.compare import Compare
@@ -159,8 +158,11 @@ def test_a_baseline_is_a_recipe_of_the_command_and_all_others_are_compared_with_
 
 
 @pytest.fixture
-def command(tmp_path):
-    """The arguments of a comparison of two tiny recipes, with two seeds and pilots for two learning rates."""
+def command(tmp_path, own_layers):
+    """The arguments of a comparison of two tiny recipes, with two seeds and pilots for two learning rates.
+
+    The encoder's cell of the first one is in a module of the user.
+    """
     files = []
     for name, attention in (("first", AttentionConfig("none")), ("second", AttentionConfig("general"))):
         decoder = replace(TINY_RECIPE.model.decoder, order="update-then-attend", output="attentional")
@@ -170,9 +172,12 @@ def command(tmp_path):
         model = replace(TINY_RECIPE.model, attention=attention, decoder=decoder)
         files.append(tmp_path / f"{name}.json")
         files[-1].write_text(replace(TINY_RECIPE, name=name, model=model, train=train).to_json())
+    first = json.loads(files[0].read_text())
+    first["model"]["encoder"]["cell"] = "own"
+    files[0].write_text(json.dumps(first))
     gold = tmp_path / "gold.tsv"
     gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\n", "utf-8")
-    options = "--corpus sample --updates 300 --rates 0.5 1 --seeds 1 2 --jobs 2"
+    options = "--import own_layers --corpus sample --updates 300 --rates 0.5 1 --seeds 1 2 --jobs 2"
     return ["compare", *map(str, files), *options.split(), "--to", str(tmp_path / "out"), "--gold", str(gold)]
 
 
@@ -191,7 +196,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     log = out / "runs" / "first-1" / "log.jsonl"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     begun = subprocess.Popen(
-        [sys.executable, "-m", "nmt_keras", *command], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "nmt_keras", *command], env=environment, stderr=subprocess.PIPE, text=True
     )
     wait_for(lambda: log.exists() and '"step": 160' in log.read_text(), begun)
     begun.send_signal(signal.SIGTERM)
@@ -204,6 +209,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     cli.main(command)
 
     printed, messages = capfd.readouterr()
+    assert "InitializeLog" not in messages  # of lines such as "Could not find cuda drivers"
     (step,) = map(int, re.findall(r"first-1: resuming at step (\d+) of 300", messages))
     assert step >= 155
     assert (out / "first-pilot.json").stat().st_mtime_ns == pilot
@@ -235,6 +241,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     assert len((out / "first-1.txt").read_text().splitlines()) == results["first-1"]["test_pairs"]
     assert {path.name for path in (out / "runs").iterdir()} == set(results)
     assert read_origin(out / "runs" / "first-1").corpus == ("sample",)
+    assert imports(out / "runs" / "first-1") == ["own_layers"]
 
     written = {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")}
     cli.main([*command, "--baseline", command[2]])
@@ -249,18 +256,6 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         with pytest.raises(SystemExit, match="1"):
             cli.main([*command, *options])
         assert message in capfd.readouterr().err
-
-
-@pytest.mark.long
-def test_processes_of_a_comparison_import_modules_of_the_command_and_print_nothing(tmp_path, own_layers, pairs, capfd):
-    write_pairs("pairs.tsv", pairs)
-    recipe = {**asdict(TINY_RECIPE), "name": "own"}
-    recipe["model"]["encoder"]["cell"] = recipe["model"]["attention"]["kind"] = "own"
-    (tmp_path / "own.json").write_text(json.dumps(recipe))
-    line = "compare own.json --corpus pairs.tsv --updates 2 --rates 1 --seeds 1 --jobs 2 --to out --import own_layers"
-    cli.main(line.split())
-    assert imports(tmp_path / "out" / "runs" / "own-1") == ["own_layers"]
-    assert "InitializeLog" not in capfd.readouterr().err  # of lines such as "Could not find cuda drivers"
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Training commands: prepared corpora, held-out files, languages, alignments and the lock."""
+"""Training commands: prepared corpora, held-out files, languages, layers of one's own and the lock."""
 
 import json
 import re
@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from servers import ROOT
 from tiny import TINY_RECIPE, write_pairs
 
 from nmt_keras import cli
 from nmt_keras.corpus import Pair
+from nmt_keras.io.files import sole_writer
 from nmt_keras.io.modules import IMPORTED
 from nmt_keras.manifest import exported_recipe
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import imports, read_origin, with_languages_of, write_recipe
-from nmt_keras.training import identify_best
 
-ROOT = Path(__file__).parents[2]
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
 
@@ -57,25 +57,12 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setitem(RECIPES, "tiny", RECIPE)
 
 
-def train(run, corpus):
-    run.train(corpus, lambda _: None, lambda *_: None)
-
-
 # The list of runs
 
 
-@pytest.fixture(scope="module")
-def run(corpus, tmp_path_factory):
-    """A finished run."""
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    train(Run(folder, RECIPE), corpus)
-    return folder
-
-
-@pytest.mark.long
-def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, fails):
+def test_runs_are_listed_with_their_minutes_and_their_bleu(run_folder, tmp_path, nmt, fails):
     for name in ("new", "group/scored", "group/damaged"):
-        shutil.copytree(run, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
+        shutil.copytree(run_folder, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
     (tmp_path / "new" / "log.jsonl").unlink()
     scores = {"valid": {"bleu": 7.0}, "test": {"bleu": 12.5}}
     (tmp_path / "group" / "scored" / "scores.json").write_text(json.dumps(scores))
@@ -92,7 +79,7 @@ def test_runs_are_listed_with_their_minutes_and_their_bleu(run, tmp_path, nmt, f
     assert f"{tmp_path / 'group' / 'damaged'} is skipped: " in shown.err
     (tmp_path / "group" / "scored" / "scores.json").unlink()
     assert nmt(f"runs {tmp_path / 'group'}").out.splitlines()[1].split()[:3] == ["1.5", "9.00", "sample"]
-    assert nmt(f"runs {run}").out.splitlines()[1].split()[2:] == ["sample", "tiny", str(run)]
+    assert nmt(f"runs {run_folder}").out.splitlines()[1].split()[2:] == ["sample", "tiny", str(run_folder)]
     assert "FOLDER: expected a folder with a run" in fails(f"runs {tmp_path / 'none'}")
 
 
@@ -135,23 +122,44 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", ["test", pytest.param("valid", marks=pytest.mark.slow)])
-def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pairs, nmt, fails):
-    """A sentence of the last held-out file is in the training data."""
+def test_a_corpus_with_held_out_files_becomes_a_run_that_is_evaluated_plotted_and_not_trained_twice(
+    part, tiny, pairs, nmt, fails, monkeypatch
+):
+    """The whole corpus is training data. A sentence of the last held-out file is in it."""
     write_pairs("mine.tsv", pairs[:90])
     write_pairs("dev.tsv", pairs[90:110])
     write_pairs(f"{part}.tsv", [*pairs[110:], pairs[0]])
+    Path("mine.align").write_text("0-0\n" * 90)
+    monkeypatch.setattr("nmt_keras.training.tensorboard.FIRST_PROFILED", 1)
     files = "--valid dev.tsv --test test.tsv" if part == "test" else "--valid valid.tsv"
     counts = "20 to validate, 11 to test." if part == "test" else "11 to validate."
-    said = nmt(f"train tiny --corpus mine.tsv {files} --run run").err
+    files += " --alignments mine.align --run run --tensorboard --profile 1"
+    shown, said = nmt(f"train tiny --corpus mine.tsv {files}")
+    assert shown == "run\n"
     assert f"mine: 90 pairs to train on, {counts} Run directory: run" in said
     assert re.search(rf"--{part}: [1-9]\d? of 11 pairs share a sentence with the training data", said)
     assert re.findall(r"^(\w+): BLEU", said, re.MULTILINE) == (["valid", "test"] if part == "test" else ["valid"])
+    assert json.loads(Path("run/corpus.json").read_text())["sha256"].keys() >= {"train", "alignments"}
+    assert list(Path("run/tensorboard").glob("events.*"))
+    assert list(Path("run/tensorboard").rglob("*.xplane.pb"))
+
+    log = Path("run/log.jsonl").read_bytes()
     assert counts in nmt("train --run run").err  # the run is finished and determines all files
+    assert Path("run/log.jsonl").read_bytes() == log
+    assert "model.dropout 0.1 -> 0.4" in fails("train --run run --model.dropout 0.4")
+
     if part == "valid":
         assert "--part valid" in fails("evaluate run")
     Path("mine.tsv").unlink()  # evaluation reads only the held-out file
     evaluate = f"evaluate run --part {part}"
-    assert json.loads(nmt(f"{evaluate} --json").out)["sentences"] == 11
+    found = json.loads(nmt(f"{evaluate} --to report --json").out)
+    scores = json.loads(Path("run/scores.json").read_text())
+    assert found["systems"][0]["bleu"]["mean"] == pytest.approx(scores[part]["bleu"], abs=0.01)
+    assert (found["title"], found["sentences"]) == (f"mine, {part}", 11)
+    assert Path("report/report.md").read_text("utf-8").startswith(f"# mine, {part}: 11 sentences")
+    assert nmt("plot curves run --to curves.svg").out == "curves.svg\n"
+    for drawn in ("curves.svg", "report/scores.svg", "report/bleu-by-length.svg"):
+        assert Path(drawn).read_bytes().startswith(b"<?xml")
     write_pairs(f"{part}.tsv", pairs[100:])
     assert "--corpus: " in fails(evaluate)
 
@@ -202,12 +210,18 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
 
 
 @pytest.mark.long
-def test_a_run_is_fine_tuned_on_another_corpus(tiny, pairs, nmt, fails, tmp_path):
+def test_a_run_is_trained_longer_by_another_version_and_fine_tuned_on_another_corpus(
+    tiny, pairs, nmt, fails, tmp_path, monkeypatch
+):
     for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
         write_pairs(name, some)
     nmt("train tiny --corpus a.tsv --valid valid.tsv --run a --source-language es --target-language en")
     assert "--run: " in fails("train tiny --corpus a.tsv --valid valid.tsv --run none --more-epochs 1")
-    assert "training for 9 steps" in nmt("train --run a --more-epochs 1").err  # an epoch of 80 pairs has 5 batches
+    monkeypatch.setattr("nmt_keras.io.files.VERSION", "9.9")
+    said = nmt("train --run a --more-epochs 1").err
+    assert "resuming at step 4 of 9" in said  # an epoch of 80 pairs has 5 batches
+    assert "training for 9 steps" in said
+    assert json.loads(Path("a/recipe.json").read_text())["nmt_keras"] == "9.9"
     nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
     assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
     assert read_origin(Path("b")).language_tags == ("es", "en")
@@ -284,42 +298,14 @@ def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(co
         "import sys; from pathlib import Path; from nmt_keras.io.files import sole_writer\n"
         "with sole_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
-    run = Run(tmp_path, replace(RECIPE, train=replace(TRAIN, steps=1)))
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ValueError, match="nother process"):
-            train(run, corpus)
+            Run(tmp_path, RECIPE).train(corpus, lambda _: None, lambda *_: None)
         assert [path.name for path in tmp_path.iterdir()] == ["lock"]
         other.kill()
-    train(run, corpus)
-    assert identify_best(run.folder / "checkpoints").step == 1
+    with sole_writer(tmp_path):
+        assert (tmp_path / "lock").exists()
     assert not (tmp_path / "lock").exists()
-
-
-# Alignments
-
-
-@pytest.mark.long
-def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny, pairs, nmt, monkeypatch):
-    """Every tenth line is malformed. Each alignment repeats a link as often as the number of its line."""
-    rows = [f"{pair.source}\t{pair.target}" if number % 10 else "no tab" for number, pair in enumerate(pairs)]
-    Path("pairs.tsv").write_text("\n".join(rows) + "\n", "utf-8")
-    Path("pairs.align").write_text("".join("0-0 " * number + "\n" for number in range(len(rows))), "utf-8")
-    taken = {}
-    original = Run.train
-
-    def note(self, corpus, *rest, **options):
-        taken.update(zip(corpus.train, corpus.alignments, strict=True))
-        original(self, corpus, *rest, **options)
-
-    monkeypatch.setattr(Run, "train", note)
-    nmt("train tiny --corpus pairs.tsv --max-malformed 0.2 --run run --alignments pairs.align")
-    expected = {pair: "0-0 " * number for number, pair in enumerate(pairs) if number % 10}
-    assert len(taken) > 80
-    assert taken.items() <= expected.items()
-    assert "alignments" in json.loads(Path("run/corpus.json").read_text())["sha256"]
-    nmt("train --run run")  # the run is finished and determines the alignments
-    Path("pairs.align").unlink()
-    nmt("evaluate run --json")  # evaluation does not read alignments

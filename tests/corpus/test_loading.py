@@ -202,6 +202,21 @@ def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_tak
     assert found.alignments == ["0-0 " * number for number in range(50)]
 
 
+def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(pairs, tmp_path):
+    """Every tenth line is malformed. Each alignment repeats a link as often as the number of its line."""
+    file, links = tmp_path / "pairs.tsv", tmp_path / "pairs.align"
+    rows = [f"{pair.source}\t{pair.target}" if number % 10 else "no tab" for number, pair in enumerate(pairs)]
+    file.write_text("\n".join(rows) + "\n", "utf-8")
+    links.write_text("".join("0-0 " * number + "\n" for number in range(len(rows))), "utf-8")
+    options = CorpusOptions((str(file),), alignments=str(links), max_malformed=0.2)
+    found = loaded(options, with_alignments=True)
+    taken = dict(zip(found.train, found.alignments, strict=True))
+    assert len(taken) > 80
+    assert taken.items() <= {pair: "0-0 " * number for number, pair in enumerate(pairs) if number % 10}.items()
+    links.unlink()
+    assert loaded(options).train == found.train  # evaluation does not read alignments
+
+
 def aligned(folder, pairs, text):
     """Returns the corpus of ``pairs`` with the alignments ``text``."""
     write_pairs(folder / "pairs.tsv", pairs)

@@ -63,13 +63,6 @@ def test_a_line_feed_ends_a_line_and_sentences_stay_as_they_are(write, text, pai
     assert read(write(text.encode())).pairs == pairs
 
 
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n\r\n"])
-def test_blank_lines_at_the_end_do_not_count(write, end):
-    corpus = read(write(TABLE.removesuffix(b"\n") + end))
-    assert corpus.pairs == PAIRS
-    assert (corpus.report.lines, corpus.report.malformed) == (2, 0)
-
-
 def test_each_fault_is_counted_and_located_and_reading_goes_on(write):
     lines = {
         1: b"Go.\tVe.",

@@ -76,6 +76,18 @@ def test_an_interrupted_export_leaves_nothing(translator, folder, monkeypatch, o
     assert children(folder) == ["1"]
 
 
+def test_an_export_that_fails_its_check_leaves_the_versions_as_they_are(translator, folder):
+    export(translator, folder)
+
+    def check(written):
+        assert (written / "assets.extra" / "manifest.json").exists()
+        raise ValueError("unfit")
+
+    with pytest.raises(ValueError, match="unfit"):
+        export(translator, folder, max_to_keep=1, check=check)
+    assert children(folder) == ["1"]
+
+
 def test_a_full_disk_during_an_export_is_one_line_and_leaves_nothing(translator, folder):
     """A limit on the size of files simulates a full disk: further writes fail."""
     export(translator, folder)
@@ -101,6 +113,13 @@ def test_exports_at_the_same_time_take_different_numbers(tmp_path):
 def test_a_version_is_named_below_the_given_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert publish(Path("models"), lambda folder: None) == Path("models/1")
+
+
+def test_the_number_of_a_version_that_was_set_aside_is_not_given_again(tmp_path):
+    for number in (1, 2):
+        publish(tmp_path, lambda folder: None)
+        (tmp_path / str(number)).rename(tmp_path / f"rejected-{number}")
+    assert publish(tmp_path, lambda folder: None).name == "3"
 
 
 def test_the_next_number_follows_the_largest_one(translator, folder):

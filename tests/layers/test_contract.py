@@ -110,8 +110,8 @@ def floats(nest, dtype):
     return tf.nest.map_structure(lambda x: tf.cast(x, dtype) if x is not None and x.dtype.is_floating else x, nest)
 
 
-def test_it_can_be_called_and_its_configuration_and_weights_make_the_same_layer(call):
-    layer, inputs, _ = call
+def test_it_can_be_called_copied_and_asked_for_its_shapes_but_not_quantised(call):
+    layer, inputs, name = call
     found = layer(*inputs)
     randomise(layer, 1)
     found = layer(*inputs)
@@ -122,18 +122,13 @@ def test_it_can_be_called_and_its_configuration_and_weights_make_the_same_layer(
     copy.set_weights(layer.get_weights())
     assert_same(copy(*inputs), found, atol=0.0)
     assert_same(tf.function(lambda: layer(*inputs), autograph=False)(), found, atol=1e-5)
+    if "coder" not in name and name != "Seq2Seq":  # these read ids
+        assert each(layer.compute_output_shape(*shapes(inputs))) == [tuple(x.shape) for x in tf.nest.flatten(found)]
+    with pytest.raises(NotImplementedError, match=f"mode: expected no quantisation of {type(layer).__name__}"):
+        layer.quantize("int8")
 
 
-@pytest.mark.parametrize(
-    "call", [name for name in CALLS if "coder" not in name and name != "Seq2Seq"], indirect=True
-)  # but for those that read ids
-def test_it_computes_the_shapes_of_its_results(call):
-    layer, inputs, _ = call
-    wanted = [tuple(x.shape) for x in tf.nest.flatten(layer(*inputs))]
-    assert each(layer.compute_output_shape(*shapes(inputs))) == wanted
-
-
-POLICIES = {"float64": "float64", "mixed_bfloat16": "bfloat16", "mixed_float16": "float16"}
+POLICIES = {"float64": "float64", "mixed_float16": "float16"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -151,7 +146,7 @@ def test_it_converts_its_inputs_and_computes_in_its_own_dtype(name, policy, dtyp
     exact = make()
     exact(*inputs)
     exact.set_weights(layer.get_weights())
-    tolerance = {"float64": 1e-4, "mixed_bfloat16": 0.3, "mixed_float16": 0.05}[policy]
+    tolerance = {"float64": 1e-4, "mixed_float16": 0.05}[policy]
     assert_same(floats(layer(*inputs), "float32"), exact(*inputs), atol=tolerance, rtol=tolerance)
 
 
@@ -191,13 +186,6 @@ def test_a_functional_model_with_it_is_saved_and_loaded_with_what_is_frozen(call
     copy = loaded.get_layer(layer.name)
     assert_same(copy(*inputs), layer(*inputs), atol=1e-6)
     assert [v.path for v in copy.trainable_variables] == [v.path for v in layer.trainable_variables]
-
-
-def test_it_refuses_to_be_quantised(call):
-    layer, inputs, _ = call
-    layer(*inputs)
-    with pytest.raises(NotImplementedError, match=f"mode: expected no quantisation of {type(layer).__name__}"):
-        layer.quantize("int8")
 
 
 @pytest.mark.parametrize(

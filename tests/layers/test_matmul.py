@@ -71,7 +71,8 @@ def rounded(x):
     return np.asarray(tf.cast(tf.cast(x, tf.bfloat16), tf.float32), np.float64)
 
 
-SIZES = [(6, 5, 7), (1, 5, 7), (6, 1, 7), (6, 5, 1), (1, 1, 1), (64, 64, 64)]
+# the backward pass of 6 x 1 x 7 has a product with a single row, and one with a single column
+SIZES = [(6, 5, 7), (6, 1, 7), (64, 64, 64)]
 
 
 @pytest.mark.parametrize("transpose", [False, True])

@@ -1,4 +1,4 @@
-"""Recurrent encoders against the papers' equations, sentence by sentence, and laws of padding and reversal."""
+"""Recurrent encoders against the papers' equations, sentence by sentence."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from nmt_keras.models.encoder import Encoder
 
 END = 3
 SENTENCES = [[4, 5, 6, 7, END], [END], [8, 9, END], [18, END]]
-LENGTHS = [5, 1, 3, 2]
 V, E, U = 19, 5, 7
 
 KINDS = {
@@ -27,7 +26,6 @@ KINDS = {
     "deep, word projection": {"num_layers": 2, "word_projection": True},
     "lstm, both, word projection": {"cell": "lstm", "num_layers": 2, "word_projection": True},
 }
-LAWFUL = ["rnnsearch", "tanh forward", "lstm backward, three layers", "deep, word projection"]
 
 
 def make(seed=5, **fields):
@@ -66,36 +64,6 @@ def test_annotations_and_last_states_are_those_of_the_papers(fields):
 def test_a_direction_that_the_encoder_lacks_is_an_error():
     with pytest.raises(ValueError, match="source: expected directions that the encoder has, received both"):
         last_states(make(direction="forward")(*padded(SENTENCES, 7)).states, "both")
-
-
-# Laws
-
-
-@pytest.mark.parametrize("fields", [KINDS[name] for name in LAWFUL], ids=LAWFUL)
-def test_what_stands_at_padding_changes_nothing(fields):
-    encoder = make(**fields)
-    with_pad, with_words = encoder(*padded(SENTENCES, 7)), encoder(*padded(SENTENCES, 7, filler=11))
-    assert_same(with_words, with_pad, atol=0.0)
-
-
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
-    """A reversed sentence begins with END and ends with its first word. Padding stays at the end."""
-    fields = {"cell": cell, "num_layers": 2, "word_projection": True}
-    backward, forward = make(direction="backward", **fields), make(direction="forward", **fields)
-    forward.set_weights(backward.get_weights())
-    ids, mask = padded(SENTENCES, 7)
-    found, reversed_ = backward(ids, mask), forward(tf.reverse_sequence(ids, LENGTHS, seq_axis=1), mask)
-    np.testing.assert_allclose(found.values, tf.reverse_sequence(reversed_.values, LENGTHS, seq_axis=1), atol=1e-6)
-    for layer, peer in zip(found.states, reversed_.states, strict=True):
-        assert_same(layer.backward, peer.forward, atol=1e-6)
-
-
-def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
-    encoder = make(cell="lstm", num_layers=2, word_projection=True)
-    shapes = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
-    batch = padded(SENTENCES, 7)
-    assert_same(tf.function(encoder.call, shapes, autograph=False)(*batch), encoder(*batch), atol=1e-6)
 
 
 # Dropout

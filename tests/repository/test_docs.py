@@ -104,13 +104,13 @@ def test_relative_links_lead_to_files_and_headings():
 
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
-    """Runs and exports with the names in the tutorial and the demo. All have been trained on the sample corpus."""
+    """Runs and exports with the names in the documentation. All have been trained on the sample corpus."""
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("sample", "second"):
         shutil.copytree(run_folder, folder / "runs" / name)
     run = Run(folder / "runs" / "sample")
     run.export(run.translator(), folder / "saved_models" / "sample")
-    for name in ("runs/spa-eng", "saved_models/spa-eng", "saved_models/demo"):
+    for name in ("runs/spa-eng", "saved_models/spa-eng"):
         (folder / name).symlink_to("sample")
     return folder
 

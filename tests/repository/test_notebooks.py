@@ -165,13 +165,6 @@ def test_a_progress_bar_is_kept_in_its_last_state_and_log_lines_are_left_out(pri
     assert as_printed(printed) == shown
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_files_that_a_notebook_links_to_exist(name):
-    prose = "\n".join(cell.source for cell in read(name).cells if cell.cell_type == "markdown")
-    for target in re.findall(r"\]\((?!https://|data:image/png;base64,)([^)]+)\)", prose):
-        assert (ROOT / "notebooks" / target.partition("#")[0]).exists(), target
-
-
 DEPENDENCIES = ["tensorflow>=2.20,<2.22", "tensorflow-text>=2.20,<2.22", "keras>=3.13,<4"]
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from bigram import Killed
 from tensors import assert_same
-from tiny import TINY_RECIPE
+from tiny import TINY_RECIPE, save_little, save_variables
 
 from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
@@ -19,14 +20,6 @@ from nmt_keras.runs import Run
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
-
-
-@pytest.fixture(scope="module")
-def tuned_from(corpus, tmp_path_factory):
-    """A finished run."""
-    folder = tmp_path_factory.mktemp("from") / "run"
-    Run(folder, RECIPE).train(corpus, lambda _: None, lambda *_: None)
-    return folder
 
 
 @pytest.fixture
@@ -56,34 +49,33 @@ def stopping(at):
     return show
 
 
-@pytest.mark.long
-def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(tuned_from, fine_tune, tmp_path):
+def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(run_folder, fine_tune, tmp_path):
     """The same holds if the run is killed before its first checkpoint. The rate is too low to change weights."""
     with pytest.raises(Killed):
-        fine_tune(tmp_path, str(tuned_from), 1, rate=1e-30, show=stopping(1))
-    for found, wanted in zip(weights(fine_tune(tmp_path, None, 1, rate=1e-30)), weights(Run(tuned_from)), strict=True):
+        fine_tune(tmp_path, str(run_folder), 1, rate=1e-30, show=stopping(1))
+    for found, wanted in zip(weights(fine_tune(tmp_path, None, 1, rate=1e-30)), weights(Run(run_folder)), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
     for side in ("source", "target"):
-        for file in (tuned_from / side).iterdir():
+        for file in (run_folder / side).iterdir():
             assert (tmp_path / side / file.name).read_bytes() == file.read_bytes()
 
 
-@pytest.mark.long
-def test_a_fine_tuned_run_begins_with_an_exported_version_and_records_it(tuned_from, fine_tune, tmp_path):
+def test_a_fine_tuned_run_begins_with_an_exported_version_and_records_it(run_folder, fine_tune, tmp_path, monkeypatch):
     """The rate is too low to change weights."""
-    source = Run(tuned_from)
+    monkeypatch.setattr(tf.saved_model, "save", save_variables)
+    source = Run(run_folder)
     version = source.export(source.translator(), tmp_path / "model")
     tuned = fine_tune(tmp_path / "tuned", str(tmp_path / "model"), 1, rate=1e-30)
     fine_tune(tuned.folder, str(version), 1, rate=1e-30)  # the same call again
     for found, wanted in zip(weights(tuned), weights(source), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
     for side in ("source", "target"):
-        assert read_json(tuned.folder / side / "text.json") == read_json(tuned_from / side / "text.json")
+        assert read_json(tuned.folder / side / "text.json") == read_json(run_folder / side / "text.json")
     (ancestor,) = tuned.facts(tuned.translator(), (None, None))["ancestors"]
     assert ancestor == {
         "run": "model/1",
         "checkpoint": source.translator().checkpoints[0]._asdict(),
-        "corpus": read_json(tuned_from / "corpus.json"),
+        "corpus": read_json(run_folder / "corpus.json"),
     }
     manifest = version / MANIFEST
     manifest.write_text(manifest.read_text("utf-8").replace('"format": 3', '"format": 2'), encoding="utf-8")
@@ -91,11 +83,10 @@ def test_a_fine_tuned_run_begins_with_an_exported_version_and_records_it(tuned_f
         fine_tune(tmp_path / "other", str(version), 1)
 
 
-@pytest.mark.long
 def test_only_tokenizers_and_weights_are_copied_from_another_run_and_no_links_are_followed(
-    tuned_from, fine_tune, tmp_path
+    run_folder, fine_tune, tmp_path
 ):
-    source = shutil.copytree(tuned_from, tmp_path / "from")
+    source = shutil.copytree(run_folder, tmp_path / "from")
     (best,) = (source / "checkpoints" / "best").glob("ckpt-*")
     for folder in (source / "source", source / "target", best):
         (folder / "key").symlink_to(__file__)
@@ -108,44 +99,43 @@ def test_only_tokenizers_and_weights_are_copied_from_another_run_and_no_links_ar
         fine_tune(tmp_path / "other", str(source), 1)
 
 
-@pytest.mark.long
 def test_a_fine_tuned_run_has_the_tokenizers_of_the_other_and_records_it_with_its_corpus(
-    tuned_from, fine_tune, tmp_path, corpus
+    run_folder, fine_tune, tmp_path, corpus, monkeypatch
 ):
+    monkeypatch.setattr(tf.saved_model, "save", save_little)
     other = replace(RECIPE, target=replace(RECIPE.target, vocabulary_size=150))
     with pytest.raises(ValueError, match=r"^--target\.vocabulary-size: expected none .*, received \[150\]\. Remove"):
         Run(tmp_path / "other", other).train(
-            corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(tuned_from))
+            corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(run_folder))
         )
-    first = fine_tune(tmp_path / "first", str(tuned_from), 1)
+    first = fine_tune(tmp_path / "first", str(run_folder), 1)
     second = fine_tune(tmp_path / "second", str(first.folder), 1)
     fine_tune(second.folder, str(first.folder), 1)  # the same call again
     with pytest.raises(ValueError, match=rf"init_from: expected the run that .* began with, {first.folder}, received"):
-        fine_tune(second.folder, str(tuned_from), 1)
+        fine_tune(second.folder, str(run_folder), 1)
     with pytest.raises(ValueError, match=r"init_from: expected the run that .* began with, none, received"):
-        Run(tuned_from).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(first.folder)))
+        Run(run_folder).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(first.folder)))
     version = second.export(second.translator(), tmp_path / "model")
     found = read_manifest(version)["ancestors"]
-    assert [(each["run"], each["corpus"]["name"]) for each in found] == [("first", "other"), ("run", "sample")]
-    assert found[1]["corpus"] == read_json(tuned_from / "corpus.json")
+    assert [(each["run"], each["corpus"]["name"]) for each in found] == [("first", "other"), ("tiny", "sample")]
+    assert found[1]["corpus"] == read_json(run_folder / "corpus.json")
     assert all(
-        name in (version / CARD).read_text() for name in (" of first", " of run", found[1]["corpus"]["sha256"]["train"])
+        name in (version / CARD).read_text()
+        for name in (" of first", " of tiny", found[1]["corpus"]["sha256"]["train"])
     )
 
 
-@pytest.mark.long
-def test_a_new_run_does_not_begin_with_what_a_killed_one_left(tuned_from, fine_tune, tmp_path):
-    shutil.copytree(tuned_from / "checkpoints" / "best", tmp_path / "killed" / "initial" / "best")
+def test_a_new_run_does_not_begin_with_what_a_killed_one_left(run_folder, fine_tune, tmp_path):
+    shutil.copytree(run_folder / "checkpoints" / "best", tmp_path / "killed" / "initial" / "best")
     for name in ("killed", "new"):
         fine_tune(tmp_path / name, None, 1)
     assert_same(weights(Run(tmp_path / "killed")), weights(Run(tmp_path / "new")))
 
 
-@pytest.mark.long
-def test_a_fine_tuned_run_resumes_exactly(tuned_from, fine_tune, tmp_path):
-    whole = fine_tune(tmp_path / "whole", str(tuned_from), 4)
+def test_a_fine_tuned_run_resumes_exactly(run_folder, fine_tune, tmp_path):
+    whole = fine_tune(tmp_path / "whole", str(run_folder), 4)
     with pytest.raises(Killed):
-        fine_tune(tmp_path / "killed", str(tuned_from), 4, show=stopping(3))
+        fine_tune(tmp_path / "killed", str(run_folder), 4, show=stopping(3))
     again = fine_tune(tmp_path / "killed", None, 4)
     for found, wanted in zip(weights(again), weights(whole), strict=True):
         np.testing.assert_array_equal(found, wanted)

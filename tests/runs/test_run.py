@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,26 +16,20 @@ from nmt_keras.config import PairFilters, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
-from nmt_keras.io.files import read_json
+from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import is_run
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.training import Updater, checkpoints, checkpoints_in, identify_best, read_log
-from nmt_keras.training.checkpoints import STATE, VALUE
+from nmt_keras.training.checkpoints import STATE
 
 
 @pytest.fixture
 def folder(run_folder, tmp_path):
     """A copy of the run directory. Tests may change it."""
     return Path(shutil.copytree(run_folder, tmp_path / "copy"))
-
-
-@pytest.fixture
-def _quick_exports(monkeypatch):
-    """Exports write small files in place of the graph and the weights."""
-    monkeypatch.setattr(tf.saved_model, "save", save_little)
 
 
 def train(run, corpus):
@@ -83,20 +78,6 @@ def test_weights_of_another_format_are_refused_with_the_version_that_reads_them(
         Run(folder).translator()
 
 
-@pytest.mark.long
-def test_a_run_of_another_version_with_the_same_format_is_resumed_and_names_the_new_version(
-    corpus, tmp_path, monkeypatch
-):
-    run, said = Run(tmp_path, replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2))), []
-    for version in ("9.8", "9.9"):
-        monkeypatch.setattr("nmt_keras.io.files.VERSION", version)
-        run.train(corpus, said.append, lambda *_: None, stop_after=1 if version == "9.8" else None)
-        assert read_json(tmp_path / "recipe.json")["nmt_keras"] == version
-    assert "resuming at step 1 of 2" in said
-    reader = tf.train.load_checkpoint(str(checkpoints_in(tmp_path / "checkpoints" / "last")[-1] / STATE))
-    assert json.loads(reader.get_tensor(f"record{VALUE}"))["nmt_keras"] == "9.9"
-
-
 def test_a_changed_corpus_is_refused(run_folder, corpus):
     changed = corpus._replace(train=[*corpus.train[:-1], Pair("Adiós.", "Goodbye.")])
     with pytest.raises(ValueError, match=r"corpus\.json: .*sha256\.train \w+ -> \w+"):
@@ -128,35 +109,6 @@ def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, 
         train(Run(tmp_path / "run", recipe), corpus)
 
 
-def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
-    run = Run(folder)
-    assert run.scores() == {}
-    translator = run.translator()
-    found = run.evaluate(translator, "test", corpus.test)
-    run.evaluate(translator, "valid", corpus.valid)
-    scores = json.loads((folder / "scores.json").read_text())
-    assert scores == run.scores()
-    assert set(scores) == {"test", "valid"}
-    assert (scores["test"]["bleu"], scores["test"]["search"]) == (round(found.bleu, 2), "greedy")
-    scores["test"]["checkpoint"] = "0a1b"  # another checkpoint, perhaps of the same step
-    (folder / "scores.json").write_text(json.dumps(scores))
-    assert set(run.scores()) == {"valid"}
-
-
-@pytest.mark.usefixtures("_quick_exports")
-def test_a_run_is_exported_with_its_facts(folder, tmp_path):
-    run, model = Run(folder), tmp_path / "saved_models" / "tiny"
-    first = run.export(run.translator(), model)
-    assert first == model / "1"
-    manifest = read_manifest(first)
-    assert Recipe.from_json(json.dumps(manifest["recipe"])) == run.recipe
-    assert manifest["corpus"]["name"] == "sample"
-    assert manifest["scores"] == {}
-    card = (first / CARD).read_text("utf-8")
-    assert "Licence of the data: not recorded." in card
-    assert "nmt train" not in card  # the recipe has no name in RECIPES
-
-
 def write_best(run, step, value):
     """Writes a best checkpoint whose weights all have one value, as training beside another command does."""
     model = run.translator().model
@@ -165,20 +117,29 @@ def write_best(run, step, value):
     save_weights(model, run.folder / "checkpoints", step)
 
 
-@pytest.mark.usefixtures("_quick_exports")
-def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_better_one(folder, corpus, tmp_path):
+def test_scores_and_exports_name_their_own_checkpoint_even_if_training_writes_a_better_one(
+    folder, corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tf.saved_model, "save", save_little)  # no graph is traced
     run = Run(folder)
-    translator, before = run.translator(), identify_best(run.folder / "checkpoints").step
-    write_best(run, before + 10, 0.5)
-    assert identify_best(run.folder / "checkpoints").step == before + 10
-    run.evaluate(translator, "valid", corpus.valid)
-    assert read_json(folder / "scores.json")["valid"]["step"] == before
     assert run.scores() == {}
-    manifest = read_manifest(run.export(translator, tmp_path / "model"))
-    assert [each["step"] for each in manifest["checkpoints"]] == [before]
-    assert manifest["scores"]["valid"]["step"] == before
+    translator, before = run.translator(), identify_best(run.folder / "checkpoints")
+    write_best(run, before.step + 10, 0.5)
+    assert identify_best(run.folder / "checkpoints").step == before.step + 10
+    found = run.evaluate(translator, "valid", corpus.valid)
+    score = run.scores(before)["valid"]
+    assert (score["step"], score["bleu"], score["search"]) == (before.step, round(found.bleu, 2), "greedy")
+    assert run.scores() == run.scores(before._replace(sha256="0a1b")) == {}
+    version = run.export(translator, tmp_path / "model")
+    manifest, card = read_manifest(version), (version / CARD).read_text("utf-8")
+    assert Recipe.from_json(json.dumps(manifest["recipe"])) == run.recipe
+    assert manifest["corpus"]["name"] == "sample"
+    assert [each["step"] for each in manifest["checkpoints"]] == [before.step]
+    assert manifest["scores"]["valid"] == score
+    assert "Licence of the data: not recorded." in card
+    assert "nmt train" not in card  # the recipe has no name in RECIPES
     again = read_manifest(run.export(run.translator(), tmp_path / "model"))
-    assert [each["step"] for each in again["checkpoints"]] == [before + 10]
+    assert [each["step"] for each in again["checkpoints"]] == [before.step + 10]
     assert again["scores"] == {}
 
 
@@ -223,16 +184,26 @@ def test_a_translator_has_every_weight_that_was_trained(run_folder):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("xla", "half"), [(False, "mixed_bfloat16"), pytest.param(True, "bfloat16-products", marks=pytest.mark.slow)]
+    ("precision", "policy", "products"),
+    [
+        ("mixed_bfloat16", "mixed_bfloat16", None),
+        pytest.param("bfloat16-products", "float32", "bfloat16-products", marks=pytest.mark.slow),
+    ],
 )
-def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path, xla, half):
-    seen = {}
-    for precision in ("float32", half):
-        changes = {"steps": 2, "precision": precision, "log_every": 1, "xla": xla}
-        recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **changes))
-        run = Run(tmp_path / precision, recipe)
-        run.train(corpus, lambda _: None, lambda *_: None)
-        seen[precision] = [row["loss"] for row in read_log(tmp_path / precision / "log.jsonl") if "loss" in row]
-        assert run.translator().model.encoder.compute_dtype == "float32"
-    assert seen[half] == pytest.approx(seen["float32"], rel=0.02)
-    assert seen[half] != seen["float32"]  # equal losses would mean equal precision
+def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(
+    corpus, tmp_path, monkeypatch, precision, policy, products
+):
+    seen, history = set(), keras.callbacks.History()
+
+    def noted(model, precision):
+        seen.add((model.dtype_policy.name, precision))
+        return weights_read_once(model, precision=precision)
+
+    monkeypatch.setattr("nmt_keras.training.updater.weights_read_once", noted)
+    settings = replace(TINY_RECIPE.train, steps=1, precision=precision, xla=products is not None)
+    run = Run(tmp_path, replace(TINY_RECIPE, train=settings))
+    run.train(corpus, lambda _: None, lambda *_: None, callbacks=[history])
+    assert seen == {(policy, products)}
+    assert run.translator().model.encoder.compute_dtype == "float32"
+    rows = read_log(tmp_path / "log.jsonl")
+    assert history.history["val_bleu"] == [row["valid_bleu"] for row in rows if "valid_bleu" in row]

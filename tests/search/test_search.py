@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from reference import greedy as reference_greedy
 from reference import softmax, weights_of
+from tensors import padded
 
 from nmt_keras.models.prediction import Prediction
 from nmt_keras.search import (
@@ -72,13 +73,6 @@ def inputs(memory, max_lengths, **others):
     return SearchInputs(memory, tf.ones([tf.shape(max_lengths)[0], S], tf.bool), max_lengths, **others)
 
 
-def encoded(model, sentences, width, limits):
-    """Returns the initial state of ``model`` and the inputs of sentences padded to ``width``."""
-    ids = tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
-    memory = model.encode(ids)
-    return model.initial_state(memory), SearchInputs(memory, ids != PAD, tf.constant(limits))
-
-
 SOURCES = [[4, 5, 6, 7, END], [END], [8, 9, END]]
 
 
@@ -99,7 +93,10 @@ def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
 
 
 def test_greedy_with_a_model_equals_the_reference(model):
-    found = beam_search(model.step, *encoded(model, SOURCES, 6, [7, 5, 11]))
+    ids, mask = padded(SOURCES, 6)
+    memory = model.encode(ids)
+    given = SearchInputs(memory, mask, tf.constant([7, 5, 11]))
+    found = beam_search(model.step, model.initial_state(memory), given)
     for b, limit in enumerate([7, 5, 11]):
         tokens, log_prob = reference_greedy(weights_of(model), SOURCES[b], limit)
         assert found.ids[b, 0].numpy()[: found.lengths[b, 0]].tolist() == tokens
@@ -343,38 +340,6 @@ def test_hypotheses_begin_with_the_prefix_and_go_on_freely(search):
     assert spelt(found)[2] == spelt(free)[2]
     scored = log_likelihood(wander, no_time(3), table, found.ids[:, 0], found.lengths[:, 0])
     np.testing.assert_allclose(scored.log_probs, found.log_probs[:, 0], rtol=1e-5)
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_batch_mates_change_nothing(beam_size):
-    logits, limits = tables(17, contexts=29, words=17, seed=5, end=-0.5), np.arange(17) % 9 + 1
-
-    def search(rows):
-        given = inputs(tf.constant(logits[rows]), tf.constant(limits[rows], tf.int32))
-        return beam_search(wander, no_time(len(rows)), given, beam_size=beam_size, n_best=min(beam_size, 3))
-
-    together = search(np.arange(17))
-    for rows in (np.random.default_rng(1).permutation(17), np.array([3]), np.array([8, 16])):
-        for name, each, whole in zip(together._fields, search(rows), together, strict=True):
-            wanted = whole.numpy()[rows]
-            if name in ("ids", "alignments"):
-                assert not wanted[:, :, each.shape[2] :].any()
-                wanted = wanted[:, :, : each.shape[2]]
-            np.testing.assert_allclose(each, wanted, rtol=1e-6, err_msg=name)
-
-
-def test_padding_of_the_source_changes_nothing(model):
-    def search(sentences, width):
-        given = encoded(model, sentences, width, [9] * len(sentences))
-        return beam_search(model.step, *given, beam_size=4, n_best=4, ranking=Ranking(plain_length(1.0), 0.3))
-
-    padded = search(SOURCES, 11)
-    for row, sentence in enumerate(SOURCES):
-        alone = search([sentence], len(sentence))
-        longest = alone.ids.shape[2]
-        np.testing.assert_array_equal(alone.ids[0], padded.ids[row, :, :longest])
-        np.testing.assert_allclose(alone.scores[0], padded.scores[row], rtol=1e-4)
-        np.testing.assert_allclose(alone.alignments[0], padded.alignments[row, :, :longest, : len(sentence)], atol=1e-5)
 
 
 # Log-likelihood

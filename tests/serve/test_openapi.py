@@ -1,4 +1,4 @@
-"""``openapi.json`` describes the answers of the server."""
+"""``openapi.json`` describes the answers of the server, and the README shows one."""
 
 import json
 import re
@@ -9,6 +9,7 @@ import pytest
 from servers import ROOT, running_server
 
 DOCUMENT = json.loads((ROOT / "serve" / "web" / "openapi.json").read_text())
+PUBLISHED = json.loads((ROOT / "docs/measured/first-answer.json").read_text("utf-8"))
 SENTENCES = ["Estoy en casa. Tengo hambre.", "", "No."]
 SIGNATURES = {
     "serving_default": "Translation",
@@ -70,3 +71,10 @@ def test_other_answers_and_errors_have_their_schemas(url):
     check(refused.json(), response_schema("/v1/models/{model}:predict", "post", refused.status_code))
     columns = httpx.post(f"{url}/v1/models/spa-eng:predict", json={"inputs": {"text": ["No."]}}, trust_env=False)
     check(columns.json(), DOCUMENT["components"]["schemas"]["Columns"])
+
+
+def test_the_server_gives_the_answer_in_the_readme(url):
+    path, body = "/v1/models/spa-eng:predict", PUBLISHED["request"]
+    answer = httpx.post(url + path, json=body, trust_env=False, timeout=60).json()
+    ((given,), (expected,)) = answer["predictions"], PUBLISHED["answer"]["predictions"]
+    assert given == {**expected, "score": pytest.approx(expected["score"], abs=1e-3)}

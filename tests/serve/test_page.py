@@ -310,24 +310,33 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
 
 
 @pytest.mark.parametrize(
-    ("languages", "source", "target"),
-    [(("en", "ar"), "ltr", "rtl"), (("he", "en"), "rtl", "ltr"), (("pa-PK", "pa"), "rtl", "ltr")],
+    ("config", "source", "target"),
+    [
+        (configured(source_language="en", target_language="ar"), ("en", "ltr"), ("ar", "rtl")),
+        (configured(source_language="he", target_language="en"), ("he", "rtl"), ("en", "ltr")),
+        (configured(source_language="pa-PK", target_language="pa"), ("pa-PK", "rtl"), ("pa", "ltr")),
+        (
+            {"models": [{"name": "eng-spa", "source_language": "he", "target_language": "ar"}]},
+            ("", "ltr"),
+            ("", "ltr"),
+        ),
+        (configured(), ("", "ltr"), ("", "ltr")),
+    ],
+    ids=["en-ar", "he-en", "pa-PK-pa", "another model's", "unknown"],
 )
-def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(web, languages, source, target):
+def test_a_sentence_has_its_language_and_its_direction_whatever_it_begins_with(web, config, source, target):
     """For example, an Arabic sentence may begin with "LibreOffice". This word stands on the right."""
-    web.answer("**/config.json", json=configured(source_language=languages[0], target_language=languages[1]))
+    web.answer("**/config.json", json=config)
     web.open("?model=spa-eng")
     shown_in_full(web)
-    for selector, expected in {
-        "#sentence": source,
-        "#source": source,
-        "#target": target,
-        "#hypotheses button": target,
-        "#heatmap thead th span": source,
-        "#heatmap tbody th span": target,
-    }.items():
-        found = web.page.locator(selector).first.evaluate("box => getComputedStyle(box).direction")
-        assert (selector, found) == (selector, expected)
+    for selectors, expected in (
+        (("#sentence", "#source", "#heatmap thead th span"), source),
+        (("#target", "#spoken", "#hypotheses button", "#heatmap tbody th span"), target),
+    ):
+        for selector in selectors:
+            box = web.page.locator(selector).first
+            found = box.get_attribute("lang"), box.evaluate("box => getComputedStyle(box).direction")
+            assert (selector, found) == (selector, expected)
 
 
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
@@ -505,34 +514,6 @@ def test_the_page_waits_no_longer_than_its_timeout(web):
 # Model and languages
 
 
-def test_the_model_in_the_address_takes_precedence_over_the_configuration(web):
-    web.answer("**/config.json", json={"models": [{"name": "eng-spa"}, {"name": "spa-eng"}]})
-    web.open("?model=spa-eng")
-    web.expect("#model").to_have_text("version 3")
-    web.expect("#models").to_have_value("spa-eng")
-    web.ask("uno dos")
-    web.expect("#target").to_have_text("dos uno")
-
-
-@pytest.mark.parametrize(
-    ("config", "source", "target"),
-    [
-        (configured(source_language="es", target_language="en"), "es", "en"),
-        ({"models": [{"name": "eng-spa", "source_language": "es", "target_language": "en"}]}, "", ""),
-        (configured(), "", ""),
-    ],
-    ids=["its own", "another model's", "unknown"],
-)
-def test_each_sentence_says_in_which_language_it_is(web, config, source, target):
-    web.answer("**/config.json", json=config)
-    web.open("?model=spa-eng")
-    shown_in_full(web)
-    for selector in ("#sentence", "#source", "#heatmap thead th span"):
-        expect(web.page.locator(selector).first).to_have_attribute("lang", source)
-    for selector in ("#target", "#spoken", "#hypotheses button", "#heatmap tbody th span"):
-        expect(web.page.locator(selector).first).to_have_attribute("lang", target)
-
-
 def test_the_page_names_its_languages_and_offers_an_example(web):
     web.answer("**/config.json", json=configured(source_language="es-MX", target_language="en"))
     web.open()
@@ -555,7 +536,7 @@ def test_the_page_lists_the_limits_of_the_model(web):
     expect(limits).to_contain_text(["Check names, numbers and negations.", "Dates are <b>garbled</b>."])
 
 
-@pytest.mark.parametrize("code", ["", "not a code", "qq"])
+@pytest.mark.parametrize("code", ["not a code", "qq"])
 def test_the_page_gives_no_example_of_an_unknown_language(web, code):
     web.answer("**/config.json", json=configured(source_language=code, target_language=code))
     web.open()
@@ -588,12 +569,23 @@ def test_another_model_is_chosen_from_the_list_and_gets_the_text_if_it_is_of_its
     web.expect("#target").to_have_text("dos uno" if kept else "")
 
 
-@pytest.mark.parametrize(("others", "offered"), [([], False), (["eng-spa"], True), (["eng-spa", "fra-eng"], True)])
-def test_a_model_outside_the_list_is_named(web, others, offered):
-    web.answer("**/config.json", json={"models": [{"name": other} for other in others]})
+@pytest.mark.parametrize(
+    ("listed", "chosen", "named"),
+    [
+        ([], "", "spa-eng · version 3"),
+        (["eng-spa"], "", "spa-eng · version 3"),
+        (["eng-spa", "fra-eng"], "", "spa-eng · version 3"),
+        (["eng-spa", "spa-eng"], "spa-eng", "version 3"),
+    ],
+)
+def test_the_model_in_the_address_translates_and_is_named_once(web, listed, chosen, named):
+    web.answer("**/config.json", json={"models": [{"name": name} for name in listed]})
     web.open("?model=spa-eng")
-    web.expect("#model").to_have_text("spa-eng · version 3")
-    web.expect("#models").to_be_visible(visible=offered)
+    web.expect("#model").to_have_text(named)
+    web.expect("#models").to_be_visible(visible=bool(listed))
+    web.expect("#models").to_have_value(chosen)
+    web.ask("uno dos")
+    web.expect("#target").to_have_text("dos uno")
 
 
 # Layout and accessibility

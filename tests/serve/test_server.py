@@ -501,8 +501,15 @@ with native_messages_hidden():
 """
 
 
-@pytest.mark.parametrize("system", ["", "import os; del os.memfd_create"])
-@pytest.mark.parametrize(("level", "hidden"), [("2", {"native 1"}), ("1", set()), ("0", set())])
+@pytest.mark.parametrize(
+    ("level", "hidden", "system"),
+    [
+        ("2", {"native 1"}, ""),
+        ("2", {"native 1"}, "import os; del os.memfd_create"),
+        ("1", set(), ""),
+        ("0", set(), ""),
+    ],
+)
 def test_native_messages_are_hidden_unless_an_error_or_the_environment_asks_for_them(level, hidden, system):
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": level}
     done = subprocess.run(

@@ -99,18 +99,13 @@ def test_compiling_times_each_shape_and_leaves_no_trace():
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
-def test_compiling_ends_at_the_first_bucket_that_shows_that_the_minutes_are_too_few():
-    reports = []
-    with pytest.raises(ValueError, match=r"TrainConfig\.minutes: expected more than .* 3 length buckets"):
-        compile_and_time(Updater(Bigram(), config()), random_batches(3), reports.append, within=1e-9)
-    assert len(reports) == 1
-
-
 @pytest.mark.long
 def test_the_buckets_of_xla_share_a_trace():
     model = build_model(replace(TINY_RECIPE.model, attention=AttentionConfig("general", "local-m")), V, V)
-    updater = Updater(model, config(xla=True))
-    assert len(compile_and_time(updater, random_batches(3), lambda _: None)) == 3
+    updater, batches = Updater(model, config(xla=True)), random_batches(3)
+    compile_and_time(updater, random_batches(1), lambda _: None)  # the largest bucket
+    for batch in map(batches.masked, batches.buckets):
+        updater.gradients.get_concrete_function(*updater.arguments(batch, 0))
     assert updater.gradients.experimental_get_tracing_count() == 1
 
 
@@ -181,9 +176,11 @@ def in_minutes(**fields):
     return config(**{"steps": None, "minutes": LIMIT / 60.0, "log_every": 1000, "decay": "linear", **fields})
 
 
-def test_a_training_that_lasts_less_than_an_update_is_refused(batches, tmp_path):
-    with pytest.raises(ValueError, match=r"^TrainConfig\.minutes: .* received 1e-05"):
-        Run(batches, tmp_path, config(steps=None, minutes=1e-5))()
+def test_a_training_that_lasts_less_than_an_update_is_refused_at_the_first_bucket_that_shows_it(tmp_path):
+    run = Run(random_batches(3), tmp_path, config(steps=None, minutes=1e-5))
+    with pytest.raises(ValueError, match=r"^TrainConfig\.minutes: .* 3 length buckets .* received 1e-05"):
+        run()
+    assert len(run.reports) == 1
 
 
 LOADS = {
@@ -247,18 +244,6 @@ def test_a_signal_ends_a_run_after_its_step_and_the_next_call_goes_on_there(whol
     second = Run(batches, tmp_path)()
     assert second.steps == list(range(8, STEPS + 1))
     assert "resuming at step 7 of 20" in second.reports
-    assert_same_weights(second, whole)
-
-
-@pytest.mark.parametrize(("fields", "saved"), [({}, 5), ({"checkpoint_every": 4}, 8)], ids=str)
-def test_a_killed_run_resumes_from_its_last_checkpoint_and_drops_later_rows(whole, batches, tmp_path, fields, saved):
-    Run(batches, tmp_path, config(**fields), at={9: kill}).until_stopped()
-    assert read_log(tmp_path / "log.jsonl")[-1]["step"] == 9
-    second = Run(batches, tmp_path, config(**fields))()
-    assert second.steps == list(range(saved + 1, STEPS + 1))
-    assert second.validated == [10, 15, 20]
-    steps = [[row["step"] for row in read_log(run.folder / "log.jsonl")] for run in (second, whole)]
-    assert steps[0] == steps[1]
     assert_same_weights(second, whole)
 
 

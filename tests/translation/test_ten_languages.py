@@ -18,7 +18,7 @@ from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 ALL = [source for pairs in PAIRS.values() for source, _ in pairs]

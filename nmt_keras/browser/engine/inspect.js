@@ -5,27 +5,13 @@ import { candidates, END, maxLength, START } from "./search.js";
 const SHOWN = 10; // next words of each step
 
 /**
- * @typedef {{id: number, surface: string, logProb: number}} Token with log p(y_i | ...); the surface of END is ""
+ * Traces a greedy translation of an encoded sentence (see codec.js), whose first tokens may be given as `ids`. Source
+ * positions in `hidden` get no attention. `decode` returns the text and the surfaces of target tokens.
  *
- * @typedef {Token & {next: Token[], values: object}} Step y_i, the most probable tokens, best first, and `values`:
- *     embedded e(y_{i-1}), scores [S] e_ij (-Infinity at hidden positions), alignment [S] alpha_ij, context [D] c_i,
- *     features [l] t_i, and cells, the word cell of a conditional decoder first: previous [U], update z, reset r,
- *     proposal, next
- *
- * @typedef {object} Trace
- * @property {object} decoder the decoder's part of the recipe
- * @property {string[]} source [S] surfaces of the source tokens
- * @property {Float32Array} annotations [S, D] h_j
- * @property {Step[]} steps
- * @property {string} text
- * @property {boolean} truncated
- */
-
-/**
- * Traces a greedy translation of a `Source` of the codec. `decode` returns the text and the surfaces of target tokens.
- *
- * @param {{ids?: number[], hidden?: number[]}} [options] first target tokens; source positions that get no attention
- * @returns {Trace}
+ * The Trace has the decoder's part of the recipe, the surfaces of the source [S], its annotations h_j [S, D], the text,
+ * and steps: id, surface ("" for END) and logProb, log p(y_i | ...) in nats, of y_i and of the most probable tokens
+ * `next`, best first, and `values`: embedded e(y_{i-1}), scores [S] e_ij (-Infinity if hidden), alignment [S] alpha_ij,
+ * context [D] c_i, features [l] t_i, and cells, a word cell first: previous [U], update z, reset r, proposal, next.
  */
 export function inspect(model, search, source, decode, { ids = [], hidden = [] } = {}) {
   if (hidden.length >= source.ids.length) throw new Error("hidden: expected a visible source token, found none.");

@@ -86,8 +86,7 @@ function layerNorm(x, { gamma, beta }) {
 /**
  * Returns alpha_ij, [Q, S], by additive attention (Bahdanau, Cho, Bengio 2014, section 3.1 and appendix A.1.2).
  *
- *     e_ij     = v_a · tanh(W_a s_{i-1} + U_a h_j)
- *     alpha_ij = exp(e_ij) / SUM_k exp(e_ik)
+ *     e_ij = v_a · tanh(W_a s_{i-1} + U_a h_j)          alpha_ij = exp(e_ij) / SUM_k exp(e_ik)
  *
  * `query` is s_{i-1} [Q, U], `keys` are U_a h_j [S, A], and `hidden` [S] is 1 at source positions without attention.
  */

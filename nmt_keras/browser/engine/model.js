@@ -19,13 +19,12 @@ export class Model {
   }
 
   /**
-   * Returns the memory of a sentence (Bahdanau, Cho, Bengio 2014, section 3.2).
+   * Returns the memory of S tokens, the last of which is END (Bahdanau, Cho, Bengio 2014, section 3.2).
    *
    *     h_j = [forward h_j ; backward h_j]                 (+ W_r e(x_j) with a word projection)
    *
-   * C and C_o multiply the annotations once for each sentence: C c_i = SUM_j alpha_ij (C h_j).
-   *
-   * `ids` are S source tokens, of which the last is END. `hidden` [S] is 1 at tokens that get no attention.
+   * C and C_o multiply the annotations once for each sentence: C c_i = SUM_j alpha_ij (C h_j). `hidden` [S] is 1 at
+   * tokens that get no attention.
    */
   encode(ids, hidden = null) {
     const { embedding, word_kernel } = this.encoder;
@@ -69,11 +68,8 @@ export class Model {
    *
    *     s'_i = word_cell(e(y_{i-1}), s_{i-1})      alpha_i = attention(s'_i, h)      s_i = cell(s'_i, c_i)
    *
-   * @param {number[]} ids [Q] y_{i-1}
-   * @param {Float32Array[]} states of each cell, [Q, U]
-   * @param {object} memory result of `encode`
-   * @param {(name: string, value: Float32Array | object) => void} [inspect] receives values of the step; see inspect.js
-   * @returns {{logits: Float32Array, alignment: Float32Array, states: Float32Array[]}} [Q, V], alpha_ij [Q, S], s_i
+   * Takes y_{i-1} [Q] and the states of each cell [Q, U]. Returns logits [Q, V], alpha_ij [Q, S] and the next states.
+   * `inspect` receives names and values of the step; see inspect.js.
    */
   step(ids, states, memory, inspect) {
     const { embedding, attention } = this.decoder;

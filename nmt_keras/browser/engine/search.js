@@ -23,16 +23,13 @@ export function maxLength(length, config) {
 }
 
 /**
- * Keeps the Q most probable hypotheses (Sutskever et al. 2014, section 3.2).
+ * Keeps the Q most probable hypotheses (Sutskever et al. 2014, section 3.2). `config` is a recipe's `search`.
  *
  * A hypothesis that takes END is finished. It keeps one of the Q places, so longer hypotheses cannot displace it, and
  * the search extends one hypothesis fewer. The search ends at the maximum length, or when no unfinished hypothesis can
- * be among the `nBest`. Hypotheses without END rank behind those with END.
+ * be among the `nBest`. Hypotheses without END, at the maximum length, rank behind those with END.
  *
- * @param {object} config a recipe's `search`
- * @param {number} nBest number of hypotheses to return
- * @returns {{ids: number[], logProb: number, score: number, alignment: Float32Array[]}[]} best first: tokens, which end
- *     in END unless the maximum length was reached, the sum of their log-probabilities in nats, and alpha_ij [T][S]
+ * Returns the `nBest`, best first: ids [T], their logProb in nats, score, and alignment alpha_ij [T][S].
  */
 export function beamSearch(model, memory, config, nBest) {
   const [S, longest] = [memory.length, maxLength(memory.length, config)];
@@ -66,10 +63,8 @@ function ranked(hypotheses, config) {
 }
 
 /**
- * Returns true if no unfinished hypothesis can be one of the `nBest`.
- *
- * A continuation Z of Y has log P(Z) <= log P(Y) <= 0, a length penalty of at most that of the maximum length, and a
- * coverage penalty of at best 0. So its score is at most log P(Y) / lp(maximum length).
+ * Returns true if no unfinished hypothesis can be one of the `nBest`. A continuation Z of Y has log P(Z) <= log P(Y),
+ * at most the penalty of the maximum length, and no gain from coverage: its score is at most log P(Y) / lp(maximum).
  */
 function isDecided(finished, unfinished, config, nBest, longest) {
   if (finished.length < nBest) return false;

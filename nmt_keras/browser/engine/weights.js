@@ -1,8 +1,6 @@
 /**
- * Named weights in the safetensors format: eight bytes with the length of a JSON header, the header, the values.
- *
- * A matrix has one row for each output, so that a product reads its rows from begin to end, and an embedding one for
- * each token. `NAME.scales` [rows] are the scales of an int8 matrix: a value is its int8 times the scale of its row.
+ * Named weights in the safetensors format: eight bytes with the length of a JSON header, the header, the values. A
+ * matrix has a row for each output, an embedding for each token. `NAME.scales` [rows] multiply the rows of int8 NAME.
  */
 
 import { Matrix } from "./matrix.js";

@@ -3,12 +3,11 @@
  * values. One can choose another next word, and switch source words off. The fragment #inside opens the view.
  */
 
-import { create, createButton, movedBy, percent, setAttributes, textIn } from "../../../serve/web/elements.js";
+import { create, createButton, movedBy, NOTABLE, percent, setAttributes, textIn } from "../../../serve/web/elements.js";
 import { group } from "../../../serve/web/words.js";
 import { drawRibbons } from "./pictures.js";
 import { drawStages, firsts, nameOf, written } from "./stages.js";
 
-const NOTABLE = 0.05;
 const MODELS_CHOICE = { ids: [], hidden: [] };
 const element = (id) => document.getElementById(id);
 const isOpen = () => location.hash === "#inside";
@@ -126,7 +125,7 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
     });
   }
 
-  /** Draws the ribbons, and lets the sentence stay in sight if it is small. */
+  /** Draws the ribbons. The sentence stays in sight if it is small. */
   function draw() {
     if (!trace || !isOpen()) return;
     head.classList.toggle("stays", sentence.offsetHeight + steps.offsetHeight < 0.35 * innerHeight);

@@ -4,19 +4,13 @@ import { create, setAttributes } from "../../../serve/web/elements.js";
 import { equation } from "./equations.js";
 
 /** Colours [red, green, blue] of positive and negative values, as in inside.css, and of gates. */
-const [POSITIVE, NEGATIVE, GATE] = [
-  [201, 92, 30],
-  [38, 110, 176],
-  [33, 145, 140],
-];
+const [POSITIVE, NEGATIVE, GATE] = [[201, 92, 30], [38, 110, 176], [33, 145, 140]];
 const FEW = 200; // units that are drawn as cells with sharp edges
 
 /**
- * Draws vectors as strips, one cell for each unit, above each other. Pointing at a unit, or moving the slider, replaces
- * the summary by the equation with the unit's numbers, which `describe` returns.
- *
- * @param {{symbol: string, values: Float32Array, isGate?: boolean, note?: string}[]} rows of one width; gates lie in
- *     [0, 1], other values are coloured by sign
+ * Draws vectors as strips, a cell for each unit. Pointing at a unit, or moving the slider, replaces the summary by the
+ * equation with the unit's numbers, which `describe` returns. Each row is { symbol, values [U], isGate, note }: gates
+ * lie in [0, 1], other values are coloured by sign.
  */
 export function strips(symbol, rows, summary, describe) {
   const { length } = rows[0].values;
@@ -64,10 +58,7 @@ function drawStrip(values, scale, colour) {
   return canvas;
 }
 
-/**
- * Returns a bar from `from` to `to`, both in [0, 1] of its box. `before` is where the bar ended before the learner's
- * change; null for no mark.
- */
+/** Returns a bar from `from` to `to`, both in [0, 1] of its box, with a mark at `before` unless it is null. */
 export function bar(from, to, before = null) {
   const filled = create("span", { class: to < from ? "negative" : "positive" });
   filled.style.insetInlineStart = `${100 * Math.min(from, to)}%`;
@@ -79,9 +70,8 @@ export function bar(from, to, before = null) {
 
 /**
  * Draws ribbons from source words to target words in an SVG element that covers both. Widths and opacities of the
- * ribbons of the step `shown` are the weights; the other steps have thin lines to the most attended words.
- *
- * @param {{index: number, weight: number}[][]} attended source words of each target word, most attended first
+ * ribbons of the step `shown` are the weights; the other steps have thin lines to the most attended words. `attended`
+ * has the source words { index, weight } of each target word, most attended first.
  */
 export function drawRibbons(svg, sources, targets, attended, shown) {
   const box = svg.getBoundingClientRect();
@@ -97,8 +87,7 @@ export function drawRibbons(svg, sources, targets, attended, shown) {
     setAttributes(path, { d, ...(step === shown ? shape : { "stroke-width": 1.5 }) });
     return path;
   };
-  const over = (step, least) => attended[step].filter(({ weight }) => weight >= least);
-  const ribbons = (step, least) => over(step, least).map((each) => draw(step, each));
+  const over = (step, least) => attended[step].filter(({ weight }) => weight >= least).map((each) => draw(step, each));
   const others = [...attended.keys()].filter((step) => step !== shown);
-  svg.replaceChildren(...others.flatMap((step) => ribbons(step, 0.4)), ...ribbons(shown, 0.01).reverse());
+  svg.replaceChildren(...others.flatMap((step) => over(step, 0.4)), ...over(shown, 0.01).reverse());
 }

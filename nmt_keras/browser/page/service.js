@@ -5,6 +5,8 @@ import { config } from "./config.js";
 
 const ASSETS = ["weights", "facts"];
 const calls = [];
+/** Returns the text of an element, and removes the element to free its memory. */
+const take = (element) => (element.remove(), element.textContent);
 let worker;
 
 /** Calls a method of the translator. Calls are answered in order. */
@@ -36,12 +38,6 @@ async function load() {
   await Promise.race([ask("load"), failed]);
 }
 
-/** Returns the text of an element, and removes the element to free its memory. */
-function take(element) {
-  element.remove();
-  return element.textContent;
-}
-
 /** The translator's start. */
 export const loaded = load().catch(({ message }) => {
   throw new ServiceError("stopped", message);
@@ -50,11 +46,7 @@ export const loaded = load().catch(({ message }) => {
 export class Service {
   #last = loaded;
   model = { version: config.version, signatures: ["align", "beam", "text"] };
-
-  /** Waits until the translator can be used. */
-  async find() {
-    await loaded;
-  }
+  find = () => loaded;
 
   /** Translates a text after the one before it, unless `signal` is aborted meanwhile; see serve/web/service.js. */
   async translate(text, search, signal) {

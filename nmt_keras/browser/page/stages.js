@@ -8,14 +8,8 @@ import { bar, strips } from "./pictures.js";
 const CONCEPTS = "https://nmt-keras.github.io/nmt_keras/concepts/";
 
 /**
- * Returns the stages of a step as items of a list.
- *
- * @param {object} shown
- * @param {import("../engine/inspect.js").Trace} shown.trace
- * @param {number} shown.step
- * @param {Float32Array | null} shown.before alpha_ij before the learner's change, if the words before are the same
- * @param {{source: object, target: object}} shown.languages attributes of texts
- * @param {(id: number) => void} shown.choose takes another next word
+ * Returns the stages of a step of a Trace (see inspect.js) as items of a list. `before` is alpha_ij [S] before the
+ * learner's change, null if the words before differ; `languages` are attributes of texts; `choose` takes another word.
  */
 export function drawStages(shown) {
   return stagesOf(shown).map(({ symbol, title, page, equations, sentence, picture }) => {
@@ -28,7 +22,7 @@ export function drawStages(shown) {
   });
 }
 
-/** Returns the stages in the order of their computation: symbol, title, page of the documentation, and contents. */
+/** Returns the stages in the order of their computation; `page` is one of the documentation. */
 function stagesOf(shown) {
   const { trace, step, before } = shown;
   const { order, cell: kind, layers, output_state } = trace.decoder;
@@ -170,14 +164,10 @@ export function nameOf(token) {
 }
 
 /** Returns a token, or a word, as an element. */
-export function written(token) {
-  return create("span", { class: token === "" ? "end" : null }, nameOf(token));
-}
+export const written = (token) => create("span", { class: token === "" ? "end" : null }, nameOf(token));
 
 /** Returns the positions of the tokens that begin a word. */
-export function firsts(tokens) {
-  return new Set(group(tokens).map(({ positions }) => positions[0]));
-}
+export const firsts = (tokens) => new Set(group(tokens).map(({ positions }) => positions[0]));
 
 const numeral = (text) => create("span", { class: "number" }, text);
 

@@ -24,8 +24,7 @@ export class Codec {
     const { text, cut } = this.rules.normalise(sentence, this.maxTokens);
     const capitals = this.rules.inCapitals(text);
     const lower = capitals ? this.rules.toLower(text) : text;
-    const found = this.placeholders?.find(lower, this.maxTokens) ?? { copies: null, marked: lower };
-    const { copies, marked } = found;
+    const { copies, marked } = this.placeholders?.find(lower, this.maxTokens) ?? { copies: null, marked: lower };
     const pieces = this.source.encode(marked);
     const ids = [...pieces.slice(0, this.maxTokens - 1), END];
     const words = this.source.placeholders(ids).map((k) => (copies?.[k]?.certain ? copies[k].word : ""));

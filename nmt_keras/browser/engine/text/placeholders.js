@@ -59,8 +59,7 @@ export class Placeholders {
 
   /** Returns true or false for a word that is copied or may be; null for other words. */
   #isCertain(parts, n) {
-    const rules = this.rules;
-    const word = parts[n];
+    const [rules, word] = [this.rules, parts[n]];
     if (utf8(word).length > rules.limits.copiedBytes) return null;
     const other = rules.is("markup", word) || rules.is("foreign", word);
     if (!other && [...word].length < 2) return null;

@@ -1,7 +1,6 @@
 /**
- * SentencePiece: unigram and character models with byte fallback and without normalisation, as nmt_keras trains them.
- *
- * Text is normalised before. A space is "▁", and one precedes the text.
+ * SentencePiece: unigram and character models with byte fallback, as nmt_keras trains them, for normalised text. A
+ * space is "▁", and one precedes the text.
  */
 
 import { END, UNK } from "../search.js";
@@ -32,7 +31,6 @@ export class SentencePiece {
 
   /**
    * Returns the pieces of a normalised sentence with the largest sum of scores (Kudo 2018, section 3.2), without END.
-   *
    * As in SentencePiece, sums are rounded to float32 when they are stored, and the first of equal sums is kept.
    */
   encode(text) {
