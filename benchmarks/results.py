@@ -438,7 +438,7 @@ def add_to_runs(group: Group, study: Study) -> None:
             found = {**found, "alignment": alignment_of(Run(folder).translator(), study.corpus.name)}
             write(path, found)
         if group.gradients and "gradients" not in found:
-            found = {**found, "gradients": state_gradients(Run(folder).translator(), study.corpus.test)}
+            found = {**found, "gradients": state_gradients(Run(folder).translator(), long_pairs(study.corpus.test))}
             write(path, found)
         if group.by_length and "table" not in found:
             values, texts = by_length(Run(folder).translator(), study.corpus)
