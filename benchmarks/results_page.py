@@ -396,9 +396,10 @@ def gradient_figure(norms: Mapping[str, Sequence[float]]) -> Figure:
     axes = figure.subplots()
     lines, families = looks(list(norms))
     for line, values in zip(lines, norms.values(), strict=True):
-        axes.semilogy(values, **line)
+        axes.plot(values, **line, markersize=5)
     axes.set_xlabel("positions before the end of the source")
-    axes.set_ylabel("norm of the state's gradient, relative to that at the end")
+    axes.set_ylabel("norm of the gradient, relative to the end")
+    axes.set_ylim(bottom=0)
     finish(axes)
     add_legend(figure, families)
     return figure
