@@ -26,7 +26,7 @@ def state_gradients(translator: ModelTranslator, pairs: Sequence[Pair]) -> dict[
     tokens.
     """
     encoded = translator.source_tokenizer.encode(tf.constant([pair.source for pair in pairs]))
-    rows = np.flatnonzero(encoded.lengths == LENGTH)
+    rows = np.flatnonzero(encoded.lengths == LENGTH).tolist()
     source = tf.gather(encoded.ids, rows)[:, :LENGTH]
     target = translator.target_tokenizer.encode(tf.constant([pairs[row].target for row in rows])).ids
     logs = np.log(_norms(translator.model, source, target))
