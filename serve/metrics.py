@@ -1,6 +1,7 @@
 """Prometheus metrics: TensorFlow Serving's, with its names and units, and those of the process and the queue."""
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,6 +22,7 @@ _BUCKETS = [10 * 1.8**power for power in range(33)]
 
 
 Versions = Callable[[], Iterable[tuple[str, int]]]
+Refusal = Literal["connection", "request"]
 
 
 class Metrics:
@@ -60,6 +62,12 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._refusals = Counter(
+            "nmt_serve_refusals",
+            "Connections beyond the maximum, and malformed HTTP requests.",
+            ["refused"],
+            registry=self._registry,
+        )
         ProcessCollector(registry=self._registry)  # memory, processor time, open files
         for name, text, value in (
             ("nmt_serve_requests_running", "Requests that are computed.", running),
@@ -83,6 +91,10 @@ class Metrics:
     def record_run(self, model_name: str, seconds: float) -> None:
         """Records how long one run of a graph took."""
         self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
+
+    def record_refusal(self, refused: Refusal) -> None:
+        """Counts a connection beyond the maximum, or a malformed request, which reaches no model."""
+        self._refusals.labels(refused).inc()
 
     def page(self) -> bytes:
         """Returns all metrics in Prometheus's text format. Only one thread at a time may call it."""

@@ -7,6 +7,7 @@ second. On SIGTERM or SIGINT it finishes the running requests and exits with cod
 is being loaded.
 """
 
+import asyncio
 import contextlib
 import errno
 import ipaddress
@@ -35,7 +36,6 @@ from nmt_keras.io.usage import read_options
 
 from .access_log import AccessLog, JsonFormatter
 from .core import Core
-from .limits import Limits
 from .models.model_config import ServedModel, models_in, read_model_configs, version_folders
 from .models.repository import Repository, kept_up_to_date
 from .options import Options
@@ -134,7 +134,9 @@ class Server(uvicorn.Server):
         """Finishes the running requests, for at most ``--shutdown-seconds``."""
         logger.info("Stopping; running requests: %d", len(self.server_state.tasks))
         await super().shutdown(sockets)
-        if self.server_state.tasks or self._core.turns.borrowed_tokens:
+        if tasks := {*self.server_state.tasks}:  # were cancelled, and write their lines of the access log now
+            await asyncio.wait(tasks, timeout=0.1)
+        if tasks or self._core.turns.borrowed_tokens:
             _exit_at_once(0)
 
 
@@ -179,7 +181,7 @@ def serve(options: Options) -> None:
             hosts=_hosts(listener, options),
         )
         app = AccessLog(app) if options.access_log else app
-        config = http_config(app, options.limits, options.shutdown_seconds)
+        config = http_config(app, core, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
             Server(config, core, _url(listener)).run(sockets=[listener])
     except SystemExit as stop:
@@ -188,11 +190,11 @@ def serve(options: Options) -> None:
         raise
 
 
-def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.Config:
-    """Returns the HTTP settings of uvicorn for ``app``."""
+def http_config(app: ASGIApp, core: Core, shutdown_seconds: int) -> uvicorn.Config:
+    """Returns the HTTP settings of uvicorn for ``app``, with the limits and metrics of ``core``."""
     return uvicorn.Config(
         app,
-        http=type("HttpProtocol", (LimitedProtocol,), {"limits": limits}),
+        http=type("HttpProtocol", (LimitedProtocol,), {"limits": core.limits, "metrics": core.metrics}),
         loop="asyncio",
         ws="none",
         lifespan="off",
@@ -201,7 +203,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         proxy_headers=False,
         backlog=ACCEPTED,
         server_header=False,
-        timeout_keep_alive=max(1, round(limits.seconds)),
+        timeout_keep_alive=max(1, round(core.limits.seconds)),
         timeout_graceful_shutdown=shutdown_seconds,
     )
 

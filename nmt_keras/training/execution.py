@@ -55,5 +55,5 @@ def describe_execution(compiled: bool, precision: str) -> str:
     rounds = precision == BFLOAT16_PRODUCTS
     rounded = "; factors of products are rounded to bfloat16" if rounds else ""
     if rounds and multiplies_bfloat16() is False:
-        rounded += ", but this processor has no bfloat16 instructions, so float32 is as fast"
+        rounded += ", but this processor has no bfloat16 instructions, so float32 is faster"
     return f"forward and backward pass: compiled by XLA{rounded}"

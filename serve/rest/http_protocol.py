@@ -1,5 +1,6 @@
 """uvicorn's HTTP/1.1 protocol, with time limits for clients and a maximum number of connections."""
 
+import logging
 import time
 from typing import Any
 
@@ -7,6 +8,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..limits import Limits
+from ..metrics import Metrics, Refusal
+
+logger = logging.getLogger(__name__)
 
 MAX_READ = 4096
 """Maximum bytes that are read from a connection in a turn of the event loop."""
@@ -25,7 +29,8 @@ class LimitedProtocol(H11Protocol):
     """
 
     limits: Limits
-    """Set in a subclass, because uvicorn creates the connections."""
+    """Set in a subclass, as is ``metrics``, because uvicorn creates the connections."""
+    metrics: Metrics
 
     def connection_made(self, transport: Any) -> None:
         """Starts to wait for headers."""
@@ -33,6 +38,7 @@ class LimitedProtocol(H11Protocol):
         transport.max_size = MAX_READ
         self._timer = self.loop.call_later(self.limits.seconds, transport.abort)
         if len(self.connections) > self.limits.connections:
+            self._record("connection", "Connections are refused: more than --connections %d", self.limits.connections)
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -64,12 +70,17 @@ class LimitedProtocol(H11Protocol):
         self._allow(self.limits.seconds)
         super().on_response_complete()
 
+    def _record(self, refusal: Refusal, message: str, *arguments: int) -> None:
+        self.metrics.record_refusal(refusal)
+        logger.warning(message, *arguments)
+
     def _allow(self, seconds: float) -> None:
         self._timer.cancel()
         self._timer = self.loop.call_later(seconds, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """Refuses a malformed request."""
+        self._record("request", "Malformed HTTP requests are refused")
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:  # uvicorn would raise an error, because an answer has begun

@@ -94,7 +94,9 @@ def test_the_wheel_runs_by_itself(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
     check = (
         "import nmt_keras; from nmt_keras_serve.server import WEB, http_config; "
-        "from nmt_keras_serve.limits import Limits; http_config(None, Limits(), 1).get_loop_factory(); "
+        "from nmt_keras_serve.core import Core; from nmt_keras_serve.limits import Limits; "
+        "from nmt_keras_serve.models.repository import Repository; "
+        "http_config(None, Core(Repository(list, None), Limits()), 1).get_loop_factory(); "
         "from nmt_keras.corpus.sample import sample_pairs; "
         "assert (WEB / 'index.html').exists(); assert sample_pairs(); print(nmt_keras.__file__, WEB); "
         "from nmt_keras.cli import main; main(['recipes'])"

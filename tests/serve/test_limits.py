@@ -336,9 +336,9 @@ def test_a_compression_other_than_gzip_is_named(counted):
 
 
 @contextlib.contextmanager
-def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
+def listening(app: ASGIApp, core: Core) -> Iterator[tuple[str, int]]:
     """Serves the application over HTTP in a thread of this process. Yields its address."""
-    uvicorn_server = uvicorn.Server(server.http_config(app, limits, shutdown_seconds=1))
+    uvicorn_server = uvicorn.Server(server.http_config(app, core, shutdown_seconds=1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
         thread.start()
@@ -347,6 +347,11 @@ def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
         finally:
             uvicorn_server.should_exit = True
             thread.join(20)
+
+
+def core_with(**limits: int) -> Core:
+    """Returns a core without models."""
+    return Core(Repository(list, None), Limits(**limits))
 
 
 def answer_of(chunk: bytes, count: int) -> ASGIApp:
@@ -375,8 +380,8 @@ def first_line(address: tuple[str, int]) -> bytes:
     ("chunk", "count", "later"), [(2**24, 1, b""), (2**16, 256, GET)], ids=["whole, silent", "in chunks, pipelined"]
 )
 def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chunk, count, later):
-    app, limits = answer_of(b"a" * chunk, count), Limits(connections=1, rest_api_timeout_in_ms=1000)
-    with listening(app, limits) as address, socket.socket() as stuck:
+    app, core = answer_of(b"a" * chunk, count), core_with(connections=1, rest_api_timeout_in_ms=1000)
+    with listening(app, core) as address, socket.socket() as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.connect(address)
         stuck.sendall(GET)
@@ -396,7 +401,7 @@ def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
     body = json.dumps({"instances": ["a" * 5_000] * 2}).encode()
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     app = counted(Counted(released=True)).app
-    with listening(app, Limits()) as address, socket.create_connection(address, timeout=20) as connection:
+    with listening(app, core_with()) as address, socket.create_connection(address, timeout=20) as connection:
         connection.sendall((CHUNKED + chunks) * 2 + GET)
         said = b""
         while said.count(b"HTTP/1.1 ") < 3:
@@ -405,13 +410,27 @@ def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
     assert b"HTTP/1.1 404 " in said
 
 
+def test_refused_connections_and_malformed_requests_are_counted_and_logged_without_their_content(caplog):
+    core = core_with(connections=1)
+    with listening(answer_of(b"a", 1), core) as address, socket.create_connection(address, timeout=20) as first:
+        assert [first_line(address) for _ in range(2)] == [b"", b""]
+        first.sendall(b"no HTTP\r\n\r\n")
+        assert first.recv(65536).startswith(b"HTTP/1.1 400 ")
+    page = core.metrics.page().decode()
+    counts = {refused: f'nmt_serve_refusals_total{{refused="{refused}"}}' for refused in ("connection", "request")}
+    assert f"{counts['connection']} 2.0" in page
+    assert f"{counts['request']} 1.0" in page
+    assert any("--connections 1" in message for message in caplog.messages)
+    assert not any("no HTTP" in message for message in caplog.messages)
+
+
 SLOW_HEADERS = GET[:-2] + b"X"
 
 
 @pytest.mark.parametrize("sent", [b"", GET, SLOW_HEADERS, GET + SLOW_HEADERS], ids=["silent", "idle", "slow", "both"])
 def test_a_connection_beyond_the_limit_is_closed_until_another_has_been_without_a_request_for_too_long(sent):
     with (
-        listening(answer_of(b"a", 1), Limits(connections=2, rest_api_timeout_in_ms=1000)) as address,
+        listening(answer_of(b"a", 1), core_with(connections=2, rest_api_timeout_in_ms=1000)) as address,
         socket.create_connection(address, timeout=20) as waiting,
         contextlib.closing(http.client.HTTPConnection(*address, timeout=20)) as honest,
     ):
@@ -437,7 +456,7 @@ def test_clients_that_leave_give_up_their_places_in_the_queue(counted):
         connection.request("POST", PREDICT, json.dumps({"instances": [text]}))
         return connection
 
-    with listening(counted(servable, **limits).app, Limits(**limits)) as address, contextlib.ExitStack() as opened:
+    with listening(counted(servable, **limits).app, core_with(**limits)) as address, contextlib.ExitStack() as opened:
         first = opened.enter_context(contextlib.closing(send(address, "first")))
         assert servable.entered.wait(20)
         for waiting in [send(address, "left") for _ in range(3)]:

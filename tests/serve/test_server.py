@@ -437,6 +437,18 @@ def test_a_log_of_json_has_duration_id_and_the_client_of_the_proxy(tmp_path):
     assert "INFO" in {line["level"] for line in lines if "message" in line}
 
 
+def test_a_request_that_a_stop_cuts_off_is_logged(tmp_path):
+    (tmp_path / "first" / "1").mkdir(parents=True)
+    with loading_server(tmp_path, "--access-log") as process:
+        url = httpx.URL((process.stdout.readline(), process.stdout.readline())[1].split()[-1])
+        with contextlib.closing(http.client.HTTPConnection(url.host, url.port, timeout=20)) as unfinished:
+            unfinished.request("POST", "/v1/models/first:predict", headers={"Content-Length": "9"})
+            assert httpx.get(url.join("/healthz"), trust_env=False).text == "ok"  # the first request has arrived
+            process.terminate()
+            _, log = process.communicate(timeout=20)
+    assert '"POST /v1/models/first:predict HTTP/1.1" None ' in log
+
+
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
