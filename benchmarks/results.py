@@ -51,6 +51,8 @@ WINDOW = 3
 BEAM = 12
 NO_PILOTS, RATES = (1.0,), (0.5, 1.0, 2.0, 4.0)
 """Factors of the base rate in the pilots. Most of the results in docs/results have the first three."""
+LONG_WORDS = 36
+"""Number of words of the source that is shown with and without attention: the first of the long test set."""
 FIGURE_3 = (
     "No creo que Tom sepa nadar.",
     "Mi hermana mayor trabaja en un hospital.",
@@ -229,6 +231,16 @@ def groups() -> dict[str, Group]:
             ladder,
             combined=COMBINED,
             baselines={f"luong-{name}": "luong-feed" for name in SCORES},
+        ),
+        "ladder-converged": Group(
+            # at the rate that most pilots of the ladder chose
+            tuple(
+                changed(system, f"{system.name}-converged", {"train.validations": 16})
+                for system in ladder[: LADDER.index("feed") + 1]
+            ),
+            pairs=30_000,
+            updates=8_000,
+            rates=NO_PILOTS,
         ),
         "sample": Group(
             tuple(changed(system, f"{system.name}-sample") for system in attentive),
@@ -417,7 +429,8 @@ def add_combined(group: Group, study: Study) -> None:
             Run(folders[0]).learn_lexicon(study.corpus.train)
         translator = nmt_keras.load(*folders)
         translator = translator.with_search(replace(translator.search, replaces_unknown=combined.replaces_unknown))
-        scores, _ = run_figures(translator, study.pairs, study.language)
+        scores, texts = run_figures(translator, study.pairs, study.language)
+        write_whole(path.with_suffix(".txt"), "".join(f"{' '.join(text.splitlines())}\n" for text in texts))
         runs, error = [folder.name for folder in folders], alignment_of(translator, study.corpus.name)
         write(path, {"name": combined.name, "seed": study.seeds[0], "runs": runs, **scores, "alignment": error})
 
@@ -488,6 +501,7 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[st
 
     Also returns the translations of the test set and then those of the long test set.
     """
+    from benchmarks.erasure import influence
     from nmt_keras.evaluation.metrics import bleu
     from nmt_keras.evaluation.seeds import cross_entropy
 
@@ -518,7 +532,11 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[st
         }
         for t in beam.translate(list(FIGURE_3))
     ]
-    return {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown}, translated
+    place = next(place for place, pair in enumerate(parts["long"]) if words(pair.source) == LONG_WORDS)
+    text = translated[place - len(parts["long"])]
+    dependence = influence(translator, parts["long"][place].source, text)
+    found = {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown, "influence": dependence}
+    return found, translated
 
 
 def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:

@@ -1,0 +1,27 @@
+"""How much each translated token depends on each source word, for models without attention, too."""
+
+from typing import Any
+
+import numpy as np
+
+from nmt_keras.translation.model_translator import ModelTranslator
+
+ERASED = "\N{REPLACEMENT CHARACTER}"
+"""Takes the place of a word. It is in no vocabulary."""
+
+
+def influence(translator: ModelTranslator, source: str, target: str) -> dict[str, Any]:
+    """Returns by how much the probability of each target token falls if a source word becomes an unknown word.
+
+    This is the erasure of Li, Monroe, Jurafsky 2016 ("Understanding neural networks through representation erasure"),
+    with a difference of probabilities p(y_i | y_1 .. y_{i-1}, x).
+
+    Returns:
+        ``source`` and ``target`` tokens, and rows of a target token each with a value in [0, 1] per source word. A rise
+        of the probability is 0.
+    """
+    words = source.split()
+    erased = [" ".join([*words[:place], ERASED, *words[place + 1 :]]) for place in range(len(words))]
+    whole, *others = translator.score([source, *erased], [target] * (len(words) + 1))
+    fall = np.exp(whole.token_log_probs) - np.exp([each.token_log_probs for each in others])  # [S, T]
+    return {"source": words, "target": whole.tokens, "alignment": np.maximum(0, fall).T.round(3).tolist()}
