@@ -232,16 +232,6 @@ def groups() -> dict[str, Group]:
             combined=COMBINED,
             baselines={f"luong-{name}": "luong-feed" for name in SCORES},
         ),
-        "ladder-converged": Group(
-            # at the rate that most pilots of the ladder chose
-            tuple(
-                changed(system, f"{system.name}-converged", {"train.validations": 16})
-                for system in ladder[: LADDER.index("feed") + 1]
-            ),
-            pairs=30_000,
-            updates=8_000,
-            rates=NO_PILOTS,
-        ),
         "sample": Group(
             tuple(changed(system, f"{system.name}-sample") for system in attentive),
             corpus="sample",
