@@ -49,10 +49,12 @@ class Part(keras.layers.Layer, ABC):
 
     def compute_output_shape(self, *args: Nest, **kwargs: Nest) -> Nest:
         """Returns the shapes of the results of ``call``. The arguments are its shapes; keywords end in ``_shape``."""
-        copy, names = type(self).from_config(self.get_config()), inspect.signature(self.call).parameters
+        names = inspect.signature(self.call).parameters
         shapes = {**{f"{name}_shape": shape for name, shape in zip(names, args, strict=False)}, **kwargs}
-        read = inspect.signature(self.build).parameters
-        copy.build(**{name: shape for name, shape in shapes.items() if name in read})
+        copy, read = self, inspect.signature(self.build).parameters
+        if not self.built:  # a copy, which may draw weights
+            copy = type(self).from_config(self.get_config())
+            copy.build(**{name: shape for name, shape in shapes.items() if name in read})
         inputs = {name.removesuffix("_shape"): _symbolic(shape, self.compute_dtype) for name, shape in shapes.items()}
         try:
             results = keras.Operation.compute_output_spec(copy, **inputs)
@@ -124,6 +126,7 @@ class Part(keras.layers.Layer, ABC):
             if not layer.trainable or path in self._frozen:
                 for inner in layers_of(layer):
                     inner.trainable = False
+                self._frozen = tuple(each for each in self._frozen if each != path)  # once: it may be unfrozen later
 
 
 class Masked(Part):
@@ -144,9 +147,18 @@ def _symbolic(shape: Nest, dtype: str) -> Nest:
 
 
 def arguments(kind: type) -> list[str]:
-    """Returns the names of the constructor's own arguments, which are also names of attributes."""
-    parameters = inspect.signature(kind).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    """Returns the names of the constructor's arguments, which are also names of attributes.
+
+    The ``**kwargs`` of our own parts are Keras's. Those of any other part are the arguments of the part it extends.
+    """
+    names: dict[str, None] = {}
+    for each in (part for part in kind.__mro__ if "__init__" in vars(part)):
+        _, *parameters = inspect.signature(vars(each)["__init__"]).parameters.values()
+        stars = {parameter.kind for parameter in parameters} & {inspect.Parameter.VAR_KEYWORD}
+        names |= {one.name: None for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+        if not stars or each.__module__.startswith(f"{__name__.partition('.')[0]}."):
+            break
+    return list(names)
 
 
 def _given(part: Part) -> dict[str, Any]:

@@ -45,6 +45,12 @@ def random_uniform(shape: tf.Tensor, randomness: Randomness, name: str) -> tf.Te
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
 
 
+def require_rates(**rates: float | None) -> None:
+    """Raises ValueError if an argument of a constructor is no rate of dropout."""
+    for name, rate in rates.items():
+        require(rate is None or 0.0 <= rate < 1.0, name, "a rate from 0 to less than 1", rate)
+
+
 def draw_dropout_mask(
     shape: tf.Tensor, rate: float, randomness: Randomness | None, name: str, dtype: tf.DType
 ) -> tf.Tensor | None:
@@ -54,7 +60,6 @@ def draw_dropout_mask(
     """
     if randomness is None or rate == 0.0:
         return None
-    require(0.0 < rate < 1.0, "dropout", "a rate from 0 to less than 1", rate)
     kept = random_uniform(shape, randomness, name) >= rate
     return tf.where(kept, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
 

@@ -34,6 +34,11 @@ def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
 
 
+def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
+    """Returns the number of batches before this one. The public ``iterations`` counts updates, of several batches."""
+    return optimizer._iterations.value
+
+
 def inner_layers(layer: keras.layers.Layer, path: str = "") -> Iterator[tuple[str, keras.layers.Layer]]:
     """Yields all layers inside a layer with their paths, such as "source_layer_0/self_attention"."""
     for inner in layer._layers:

@@ -107,6 +107,11 @@ class DotScore(ScoreFunction):
         TensorShape([1, 2, 5])
     """
 
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Compares the widths of queries and annotations."""
+        widths = query_shape[-1], values_shape[-1]
+        require(widths[0] == widths[1], "query, values", "equal widths", widths, "GeneralScore takes others.")
+
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns h_s."""
         return self.cast(values)

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD, require
 from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
-from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
+from nmt_keras.layers.dropout import Randomness, dropout, random_uniform, require_rates
 from nmt_keras.layers.memory import Encoding, Memory, as_encoding
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
@@ -76,6 +76,7 @@ class BaseDecoder(Part, keras.Model):
             f"{vocabulary_size}, the decoder's vocabulary_size",
             output_layer.vocabulary_size,
         )
+        require_rates(dropout=dropout, output_dropout=output_dropout)
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.num_layers, self.output_layer = units, num_layers, output_layer
         self.dropout, self.output_dropout = dropout, output_dropout
@@ -185,6 +186,7 @@ class BaseDecoder(Part, keras.Model):
         independent for each sentence and position. With probability 0 this equals teacher forcing, except that the
         dropout masks are drawn differently.
         """
+        ids = tf.cast(ids, tf.int32)
         sampled = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(keras.ops.shape(ids)[1])
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from nmt_keras.config import PAD, require, require_choice
 from nmt_keras.layers.base import InitializerLike, Masked, Part, Shape, layer_norm
 from nmt_keras.layers.cells import Cell, CellState, new_cell
-from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
+from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout, require_rates
 from nmt_keras.layers.memory import Encoding, LayerStates
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, with_positions
@@ -44,6 +44,8 @@ class BaseEncoder(Part, keras.Model):
         super().__init__(autocast=False, **kwargs)
         sizes = (vocabulary_size, embedding_size, units, num_layers)
         require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, num_layers", "at least 1", sizes)
+        require_rates(dropout=dropout)
+        self.input_spec = keras.layers.InputSpec(ndim=2)
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.embeddings_initializer, self.kernel_initializer, self.bias_initializer = map(
@@ -91,7 +93,7 @@ class BaseEncoder(Part, keras.Model):
         """
         if training and randomness is None:
             randomness = Randomness.draw()
-        mask = tf.not_equal(ids, PAD) if mask is None else mask
+        mask = tf.not_equal(ids, PAD) if mask is None else tf.cast(mask, tf.bool)
         values, states = self.encode(self.embedding(ids), mask, randomness)
         values = tf.where(mask[:, :, tf.newaxis], self.cast(values), tf.zeros([], self.compute_dtype))
         values = self.masked(values, mask=mask)
@@ -164,6 +166,7 @@ class Encoder(BaseEncoder):
             **kwargs,
         )
         require_choice("Encoder.direction", ("bidirectional", "forward", "backward"), direction)
+        require_rates(recurrent_dropout=recurrent_dropout)
         self.cell, self.direction = cell, direction
         self.word_projection, self.recurrent_dropout = word_projection, recurrent_dropout
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)

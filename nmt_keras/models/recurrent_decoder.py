@@ -12,7 +12,7 @@ from nmt_keras.layers.base import InitializerLike, Shape
 from nmt_keras.layers.bridges import Bridge, DenseBridge
 from nmt_keras.layers.cells import CellState, new_cell
 from nmt_keras.layers.context import products
-from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
+from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout, require_rates
 from nmt_keras.layers.memory import Encoding, Memory, shape_of_encoding
 from nmt_keras.layers.output import AttentionalOutput, MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.stack import StackedCells, StackMasks
@@ -113,6 +113,7 @@ class RecurrentDecoder(BaseDecoder):
                 "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units), received "
                 f"{attention!r}."
             )
+        require_rates(recurrent_dropout=recurrent_dropout)
         self.cell, self.reads_words, self.recurrent_dropout = cell, reads_words, recurrent_dropout
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         cells = [new_cell(self, f"cell_{i}") for i in range(num_layers)]

@@ -48,7 +48,8 @@ class SelfAttentionDecoder(BaseDecoder):
         units: Width of each position.
         heads: Number of heads of each attention.
         num_layers: Number of layers.
-        max_positions: Maximum number of target tokens in a search, END included.
+        max_positions: Maximum number of target tokens in a search, END included. A search of your own must not be
+            longer; ``ModelTranslator`` refuses to.
         output_layer: Layer that computes features and logits; None for one linear layer.
         dropout: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
         output_dropout: Dropout rate of the features; ``None`` for ``dropout``.

@@ -8,6 +8,7 @@ import tensorflow as tf
 from nmt_keras.config import ModelConfig, require
 from nmt_keras.layers.base import Nest, Part
 from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.internals import batches_seen
 from nmt_keras.layers.losses import MaskedCrossEntropy, with_scalars
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.layers.memory import Memory
@@ -41,6 +42,8 @@ class Seq2Seq(Part, keras.Model):
         >>> model((source, read)).logits.shape
         TensorShape([1, 3, 90])
     """
+
+    _batch: Randomness | None = None  # of the batch of ``fit``
 
     def __init__(
         self,
@@ -85,14 +88,15 @@ class Seq2Seq(Part, keras.Model):
                 are padded with PAD.
             training: If True, applies dropout. Scheduled sampling always does.
             randomness: Source of a training step's random numbers. If given, dropout is applied even if ``training`` is
-                not True. If None, as under ``fit``, the random numbers of a compiled model are a function of ``seed``,
-                the optimizer's iterations, which are equal for accumulated batches, and the replica; others are drawn
-                from Keras's global generator.
+                not True. If None, the random numbers of a batch of ``fit`` are a function of ``seed``, the number of
+                batches before it, and the replica. Others are drawn from Keras's global generator.
             sampling_probability: See ``BaseDecoder.call``; None for teacher forcing.
         """
+        is_pair = isinstance(inputs, tuple | list) and len(inputs) == 2
+        require(is_pair, "inputs", "(source ids, target inputs)", type(inputs))
         source, target = inputs
         if randomness is None and (training or sampling_probability is not None):
-            randomness = self._randomness()
+            randomness = self._batch or Randomness.draw()
         with weights_read_once(self) as losses:
             encoding = self.encoder(source, randomness=randomness)
             output = self.decoder(target, encoding, randomness=randomness, sampling_probability=sampling_probability)
@@ -100,13 +104,15 @@ class Seq2Seq(Part, keras.Model):
             self.add_loss(loss)
         return output
 
-    def _randomness(self) -> Randomness:
-        """Returns the randomness of a step of ``fit``; of a model that is not compiled, of Keras's global generator."""
-        if getattr(self, "optimizer", None) is None:
-            return Randomness.draw()
+    def train_step(self, data: Nest) -> Any:
+        """Trains on a batch of ``fit``, as in Keras."""
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0
-        return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
+        self._batch = Randomness(self.seed, tf.cast(batches_seen(self.optimizer), tf.int32), replica)
+        try:
+            return super().train_step(data)
+        finally:
+            self._batch = None
 
     def compile(
         self,

@@ -161,6 +161,44 @@ class Configured(Scaled):
         return {**super().get_config(), "scale": self.factor}
 
 
+@keras.saving.register_keras_serializable("test")
+class Noisy(Encoder):
+    def __init__(self, *sizes, noise=0.1, **kwargs):
+        super().__init__(*sizes, **kwargs)
+        self.noise = noise
+
+
+class Hot(BahdanauAttention):
+    def __init__(self, temperature=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.heat = temperature
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.heat}
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, as it saves
+def test_a_subclass_that_passes_keywords_on_keeps_the_arguments_of_the_layer_it_extends(tmp_path):
+    encoder = Noisy(9, 6, 5, dropout=0.3, kernel_initializer="zeros", noise=0.2)
+    ids = keras.Input([None], dtype="int32")
+    keras.Model(ids, encoder(ids).values).save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras").get_layer(encoder.name)
+    assert (loaded.dropout, loaded.noise, loaded.units) == (0.3, 0.2, 5)
+    assert isinstance(loaded.kernel_initializer, keras.initializers.Zeros)
+    attention = Hot.from_config(Hot(2.0, units=7).get_config())
+    assert (attention.heat, attention.units) == (2.0, 7)
+
+
+def test_a_summary_draws_no_random_numbers():
+    keras.utils.set_random_seed(1)
+    wanted = keras.random.uniform([]).numpy()
+    model = nmt_keras.Seq2Seq(Encoder(9, 6, 5), Decoder(9, 6, 5, attention=BahdanauAttention(5)))
+    model((np.ones([1, 3], np.int32), np.ones([1, 2], np.int32)))
+    keras.utils.set_random_seed(1)
+    model.summary(print_fn=lambda *_, **__: None)
+    assert keras.random.uniform([]).numpy() == wanted
+
+
 def test_a_layer_of_one_s_own_keeps_its_arguments_as_attributes_or_overrides_get_config():
     assert Configured.from_config(Configured(2.0).get_config()).factor == 2.0
     with pytest.raises(ValueError, match="none for scale"):

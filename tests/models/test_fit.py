@@ -71,9 +71,17 @@ def test_fit_adds_the_losses_that_layers_add():
 @pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"dropout": 0.0, "output_dropout": 0.5}])
 def test_each_step_of_fit_draws_its_own_dropout_masks(rates):
     model = built(replace(TINY_MODEL, **rates))
+    model.compile(optimizer=keras.optimizers.SGD(0.0, gradient_accumulation_steps=2))
+    losses = [model.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0).history["loss"][0] for _ in range(4)]
+    assert len(set(losses)) == 4
+
+
+def test_each_call_in_training_draws_its_own_dropout_masks():
+    model = built(replace(TINY_MODEL, dropout=0.5))
     model.compile(optimizer=keras.optimizers.SGD(0.0))
-    losses = [model.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0).history["loss"][0] for _ in range(3)]
-    assert len(set(losses)) == 3
+    model.fit((SOURCE, READ), TARGET, verbose=0)
+    one, other = (model((SOURCE, READ), training=True).logits.numpy() for _ in range(2))
+    assert (one != other).any()
 
 
 def test_replicas_draw_their_own_dropout_masks(monkeypatch):
@@ -82,7 +90,9 @@ def test_replicas_draw_their_own_dropout_masks(monkeypatch):
 
     def loss(replica):
         monkeypatch.setattr(type(context), "replica_id_in_sync_group", replica)
-        return float(model.compute_loss(y=TARGET, y_pred=model((SOURCE, READ), training=True)))
+        model.optimizer.iterations.assign(0)
+        model.reset_metrics()
+        return float(model.train_step(((SOURCE, READ), TARGET))["loss"])
 
     context = tf.distribute.get_replica_context()
     assert loss(0) == loss(0) != loss(1)
@@ -135,10 +145,30 @@ def test_a_model_that_was_saved_before_it_was_built_trains(tmp_path):
 
 
 @pytest.mark.parametrize("rate", [-0.5, 1.0])
-def test_a_rate_that_is_no_probability_is_refused(rate):
-    model = Seq2Seq(Encoder(V, 8, 8, dropout=rate), Decoder(V, 8, 8, attention=NoAttention()))
-    with pytest.raises(ValueError, match="dropout: expected a rate from 0 to less than 1"):
-        model((SOURCE, READ), training=True)
+@pytest.mark.parametrize("make", [Encoder, partial(Decoder, attention=NoAttention())], ids=["encoder", "decoder"])
+@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
+def test_a_rate_that_is_no_probability_is_refused(make, name, rate):
+    with pytest.raises(ValueError, match=f"{name}: expected a rate from 0 to less than 1"):
+        make(V, 8, 8, **{name: rate})
+
+
+def test_inputs_of_another_form_are_named():
+    model = built(DRY)
+    with pytest.raises(ValueError, match=r"inputs: expected \(source ids, target inputs\), received "):
+        model(SOURCE)
+    with pytest.raises(ValueError, match="expected ndim=2, found ndim=1"):
+        model.encoder(SOURCE[0])
+    ids = model((SOURCE.astype("int64"), READ.astype("int64")), sampling_probability=tf.constant(0.5)).logits
+    assert ids.shape == (*READ.shape, V)
+
+
+def test_what_is_unfrozen_before_a_loaded_model_is_built_stays_so():
+    model = built(DRY)
+    model.decoder.embedding.trainable = False
+    copy = Seq2Seq.from_config(model.get_config())
+    copy.decoder.embedding.trainable = True
+    copy.build()
+    assert copy.decoder.embedding.trainable
 
 
 def test_only_tanh_cells_share_a_recurrence():
