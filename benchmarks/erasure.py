@@ -17,11 +17,12 @@ def influence(translator: ModelTranslator, source: str, target: str) -> dict[str
     with a difference of probabilities p(y_i | y_1 .. y_{i-1}, x).
 
     Returns:
-        ``source`` and ``target`` tokens, and rows of a target token each with a value in [0, 1] per source word. A rise
-        of the probability is 0.
+        The words of the source, the target as text and as tokens, and a row for each token with a value in [0, 1] for
+        each word. A rise of the probability is 0.
     """
     words = source.split()
     erased = [" ".join([*words[:place], ERASED, *words[place + 1 :]]) for place in range(len(words))]
     whole, *others = translator.score([source, *erased], [target] * (len(words) + 1))
     fall = np.exp(whole.token_log_probs) - np.exp([each.token_log_probs for each in others])  # [S, T]
-    return {"source": words, "target": whole.tokens, "alignment": np.maximum(0, fall).T.round(3).tolist()}
+    rows = np.maximum(0, fall).T.round(3).tolist()
+    return {"source": words, "text": target, "target": whole.tokens, "falls": rows}

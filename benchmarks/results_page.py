@@ -15,6 +15,7 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {bin[NAME PART LABEL]}               mean BLEU over the runs by length; figure 2 has the first seed
     {length[GROUP NAME LABEL]}           mean BLEU of a system by length; "over_15" is the last label
     {length_gain[GROUP A B LABEL]}, {sentences[GROUP LABEL]}
+    {influenced[NAME]}                   translation of the long sentence by the first run
     {gradient[A T]}                      norm of the gradient T positions before the end, mean over the runs
     {group[G]}, {combined[G]}, {rungs[G]}, {lengths[G]}, {table_1}, {error_rates}, {local_p[T]}, {versions}   tables
 """
@@ -382,6 +383,8 @@ def draw(found: Mapping[str, Result], folder: Path) -> None:
         for shown in found["rnnsearch-16"]["alignments"]
     ]
     save_figure(alignment_grid(panels, columns=2), folder / "results-alignments.png")
+    influences = {name: found[f"{name}-16"]["influence"] for name in ("rnnencdec", "rnnsearch")}
+    save_figure(influence_figure(*influences.values()), folder / "results-long-sentence.png")
     cells = {cell: gradients(f"fed-{cell}") for cell in ("tanh", "gru", "lstm")}
     save_figure(gradient_figure(cells), folder / "results-gradients.svg")
     report = read(RESULTS / "diagnostics", TABLE)["report"]  # the example figures of the guide on evaluation
@@ -402,6 +405,19 @@ def gradient_figure(norms: Mapping[str, Sequence[float]]) -> Figure:
     axes.set_ylim(bottom=0)
     finish(axes)
     add_legend(figure, families)
+    return figure
+
+
+def influence_figure(without: Result, with_attention: Result) -> Figure:
+    """Draws the values of ``benchmarks.erasure`` for a translation without attention beside one with it."""
+    figure = Figure(figsize=(13, 7), dpi=SCREEN_DPI, layout="constrained")
+    both, titles = figure.subplots(1, 2), ("without attention", "with attention")
+    for axes, shown, title in zip(both, (without, with_attention), titles, strict=True):
+        image = axes.imshow(shown["falls"], vmin=0, vmax=1, aspect="auto")
+        axes.set_title(title)
+        axes.set_xticks(range(len(shown["source"])), shown["source"], rotation=90, fontsize=8)
+        axes.set_yticks(range(len(shown["target"])), [token or "</s>" for token in shown["target"]], fontsize=8)
+    figure.colorbar(image, ax=both, label="fall of the word's probability")
     return figure
 
 
@@ -427,6 +443,7 @@ def page() -> str:
             f"{fmean(by_length(group, after, label)) - fmean(by_length(group, before, label)):.1f}"
         ),
         "sentences": lambda group, label: read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["sentences"],
+        "influenced": lambda name: run(f"{name}-1")["influence"]["text"],
         "gradient": lambda name, distance: f"{gradients(name)[int(distance)]:.2g}",
         "group": lambda name: group_section(RESULTS / name),
         "combined": lambda name: combined_section(RESULTS / name),
