@@ -66,25 +66,28 @@ Differences from Nematus: those of ``rnnsearch-small`` from its paper, and each 
 recurrent product.
 """
 
+_WIDE = CONDITIONAL_GRU.model.scaled(1.5)
+
 SMALL_CORPUS = replace(
     CONDITIONAL_GRU,
     name="small-corpus",
     model=replace(
-        CONDITIONAL_GRU.model,
-        encoder=replace(CONDITIONAL_GRU.model.encoder, cell="gru-layer-norm"),
-        decoder=replace(CONDITIONAL_GRU.model.decoder, cell="gru-layer-norm", tie_embeddings=True),
-        dropout=0.3,
+        _WIDE,
+        encoder=replace(_WIDE.encoder, cell="gru-layer-norm"),
+        decoder=replace(_WIDE.decoder, cell="gru-layer-norm", tie_embeddings=True),
+        dropout=0.4,
         recurrent_dropout=0.2,
     ),
-    train=replace(CONDITIONAL_GRU.train, minutes=None, epochs=17.0, learning_rate=3e-3, validations=17),
+    train=replace(CONDITIONAL_GRU.train, minutes=None, epochs=34.0, learning_rate=3e-3, validations=34, patience=12),
 )
-"""The recipe ``conditional-gru`` for 20,000 to 50,000 pairs.
+"""The recipe ``conditional-gru`` for up to 60,000 pairs.
 
     nmt train small-corpus --corpus pairs.tsv
 
-A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout. Its cells have layer
-normalisation, and the output layer uses the embeddings of the target words (Press and Wolf 2017). Training stops
-early if the validation loss does not fall in three validations, one per epoch.
+A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout, which allow wider layers. Its
+cells have layer normalisation, and the output layer uses the embeddings of the target words (Press and Wolf 2017).
+Training stops early if the validation loss does not fall in twelve validations, one per epoch. With ``--width 0.67
+--model.dropout 0.3 --epochs 17``, it takes a third of the time and loses two BLEU with 10,000 pairs.
 """
 
 SAMPLE = Recipe(
