@@ -1,4 +1,4 @@
-"""How much each translated token depends on each source word, for models without attention, too."""
+"""The dependence of each translated token on each source word, for models without attention, too."""
 
 from typing import Any
 
