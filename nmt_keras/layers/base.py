@@ -154,9 +154,9 @@ def arguments(kind: type) -> list[str]:
     names: dict[str, None] = {}
     for each in (part for part in kind.__mro__ if "__init__" in vars(part)):
         _, *parameters = inspect.signature(vars(each)["__init__"]).parameters.values()
-        stars = {parameter.kind for parameter in parameters} & {inspect.Parameter.VAR_KEYWORD}
+        takes_others = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         names |= {one.name: None for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
-        if not stars or each.__module__.startswith(f"{__name__.partition('.')[0]}."):
+        if not takes_others or each.__module__.startswith(f"{__name__.partition('.')[0]}."):
             break
     return list(names)
 

@@ -105,7 +105,7 @@ class Seq2Seq(Part, keras.Model):
         return output
 
     def train_step(self, data: Nest) -> Any:
-        """Trains on a batch of ``fit``, as in Keras."""
+        """Trains on a batch of ``fit``, as in Keras. Its dropout is a function of seed, batch and replica."""
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0
         self._batch = Randomness(self.seed, tf.cast(batches_seen(self.optimizer), tf.int32), replica)
