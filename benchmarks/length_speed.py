@@ -9,10 +9,11 @@ The systems are those of the group "self-attention" of ``benchmarks.results``, w
 import itertools
 import statistics
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
+import tyro
 
 from benchmarks.machine import machine, print_result
 from benchmarks.results import groups
@@ -21,11 +22,20 @@ from nmt_keras.io.startup import keep_freed_memory
 from nmt_keras.training.execution import build_for_training
 from nmt_keras.training.updater import Updater
 
-LENGTHS = (5, 10, 20, 40, 80)
-TOKENS, WORDS, TURNS, UPDATES = 2560, 5_000, 3, 10
+TOKENS, WORDS, UPDATES = 2560, 5_000, 10
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Settings:
+    """Options of the benchmark."""
+
+    lengths: tuple[int, ...] = (5, 10, 20, 40, 80)
+    """Tokens per sentence."""
+    turns: int = 3
+    """Number of measurements of each system with each length."""
+
+
+def main(settings: Settings) -> None:
     """Measures and prints target tokens per second."""
     keep_freed_memory()
     facts, draw = machine(), np.random.default_rng(1)
@@ -34,11 +44,11 @@ def main() -> None:
     ]
     updaters = {each.name: Updater(build_for_training(each, WORDS, WORDS), each.train) for each in systems}
     batches = {}
-    for length in LENGTHS:
+    for length in settings.lengths:
         source, target = draw.integers(4, WORDS, (2, TOKENS // length, length), np.int32)
         batches[length] = Batch(source, target, pairs=TOKENS // length)
-    rates: dict[tuple[str, int], list[float]] = {(name, length): [] for name in updaters for length in LENGTHS}
-    for turn, (name, length) in itertools.product(range(TURNS + 1), rates):
+    rates: dict[tuple[str, int], list[float]] = {(name, length): [] for name in updaters for length in settings.lengths}
+    for turn, (name, length) in itertools.product(range(settings.turns + 1), rates):
         began = time.perf_counter()
         for step in range(1, UPDATES + 1):
             metrics = updaters[name].train_step([batches[length]], step, 1e-3)
@@ -50,7 +60,7 @@ def main() -> None:
             "tokens per sentence": length,
             **{name: round(statistics.median(rates[name, length])) for name in updaters},
         }
-        for length in LENGTHS
+        for length in settings.lengths
     ]
     print_result(
         facts, {"runs": {f"{name}, {length}": list(map(round, each)) for (name, length), each in rates.items()}}, rows
@@ -59,4 +69,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     tf.keras.utils.set_random_seed(1)
-    main()
+    main(tyro.cli(Settings, description=__doc__))
