@@ -33,6 +33,7 @@ from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.corpus.split import Part
 from nmt_keras.io.files import read_json, write_whole
+from nmt_keras.io.startup import keep_freed_memory
 from nmt_keras.recipes import CONDITIONAL_GRU, SPANISH_ENGLISH, find_recipe
 
 if TYPE_CHECKING:
@@ -593,6 +594,7 @@ def run_group(group: Group, study: Study, jobs: int) -> None:
 
 def main(settings: Settings) -> None:
     """Trains and scores a group of systems."""
+    keep_freed_memory()
     from nmt_keras.runs.protocol import Study
 
     known = groups()
