@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import pytest
 from browser import Browser
-from starlette.staticfiles import StaticFiles
 
 from serve.core import Core
 from serve.limits import Limits
@@ -32,27 +29,26 @@ class Published(NamedTuple):
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Callable[..., httpx.Response]]:
+def asked(tmp_path: Path) -> Callable[..., httpx.Response]:
     """Sends a request to a server with the given versions. ``content`` is the config.json of its page."""
     web, models = tmp_path / "web", tmp_path / "models"
     web.mkdir()
     models.mkdir()
-    with contextlib.ExitStack() as browsers:
 
-        def ask(method: str, path: str, content: str | None = None, *published: Published) -> httpx.Response:
-            if content is not None:
-                (web / "config.json").write_text(content)
-            for name, version, manifest in published:
-                extra = models / name / str(version) / "assets.extra"
-                extra.mkdir(parents=True)
-                (extra / "manifest.json").write_text(manifest)
-            configs = [config._replace(policy=ALL) for config in models_in(models)]
-            repository = Repository(lambda: configs, lambda path: None)
-            repository.start()
-            browser = Browser(create_app(Core(repository, Limits()), web=web))
-            return browsers.enter_context(contextlib.closing(browser)).request(method, path)
+    def ask(method: str, path: str, content: str | None = None, *published: Published) -> httpx.Response:
+        if content is not None:
+            (web / "config.json").write_text(content)
+        for name, version, manifest in published:
+            extra = models / name / str(version) / "assets.extra"
+            extra.mkdir(parents=True)
+            (extra / "manifest.json").write_text(manifest)
+        configs = [config._replace(policy=ALL) for config in models_in(models)]
+        repository = Repository(lambda: configs, lambda path: None)
+        repository.start()
+        with contextlib.closing(Browser(create_app(Core(repository, Limits()), web=web))) as browser:
+            return browser.request(method, path)
 
-        yield ask
+    return ask
 
 
 @pytest.fixture
@@ -67,8 +63,10 @@ def configured(asked) -> Callable[..., httpx.Response]:
         ("GET", "/nothing", 404, "Not Found"),
         ("GET", "/%2e%2e/secret", 404, "Not Found"),
         ("GET", "/..%2fsecret", 404, "Not Found"),
+        ("GET", "/none/%2e%2e", 404, "Not Found"),  # a redirect would name the host that the client sent
+        ("GET", "/%2f", 404, "Not Found"),
         ("GET", "/%00", 404, "Not Found"),
-        ("GET", f"/{'a' * 5000}", 404, "Not Found"),
+        ("GET", f"/{'a/' * 8000}", 404, "Not Found"),
         ("POST", "/", 404, "Not Found"),
         ("POST", "/v2/models/toy:predict", 404, "Not Found"),
         ("GET", "/v1/index.html", 400, "Malformed request: GET /v1/index.html"),
@@ -83,32 +81,7 @@ def test_only_files_of_the_page_are_served_outside_v1(asked, tmp_path, method, p
     assert response.json() == {"error": message}
 
 
-@pytest.mark.parametrize("path", ["/.", "/none/..", "//", "/" + "a/" * 8000])
-def test_a_path_that_is_no_file_s_name_reaches_no_folder_and_repeats_no_host(path, monkeypatch):
-    """A redirect would name the host that the client sent."""
-    monkeypatch.setattr(StaticFiles, "lookup_path", lambda self, path: pytest.fail(f"looked for {path}"))
-    app = create_app(Core(Repository(list, lambda path: None), Limits()), web=WEB, with_cors=True)
-    sent: list[dict] = []
-
-    async def receive() -> dict:
-        return {"type": "http.disconnect"}
-
-    async def send(message: dict) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
-    asyncio.run(app({**scope, "scheme": "http", "headers": [(b"host", b"attacker.example")]}, receive, send))
-    assert sent[0]["status"] == 404
-    assert "attacker" not in str(sent)
-
-
 WEB = Path(__file__).parents[2] / "serve" / "web"
-
-
-def test_the_page_names_no_other_host():
-    for path in WEB.iterdir():
-        hosts = re.findall(r"https?://[\w.]+", path.read_text("utf-8"))
-        assert set(hosts) <= {"http://www.w3.org"}, path.name  # the namespace of SVG, which is never fetched
 
 
 def test_the_server_sends_every_file_of_the_page_with_its_type(served):
@@ -143,11 +116,6 @@ def test_with_cors_pages_of_other_origins_may_send_their_headers_everywhere(path
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def listed(*models, **fields):
-    """Returns a config.json with models."""
-    return json.dumps({"models": [{"name": name} for name in models], **fields})
-
-
 @pytest.mark.parametrize(
     ("published", "named"),
     [
@@ -159,7 +127,7 @@ def listed(*models, **fields):
     ids=["missing", "there", "one that is no translator", "no model at all"],
 )
 def test_the_page_is_told_of_the_models_that_answer_those_of_its_file_first(configured, published, named):
-    response = configured(listed("spa-eng", timeout_seconds=7), *published)
+    response = configured('{"models": [{"name": "spa-eng"}], "timeout_seconds": 7}', *published)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert response.json() == {"models": [{"name": name} for name in named], "timeout_seconds": 7}
@@ -194,60 +162,44 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
 @pytest.mark.parametrize(
     ("own", "published", "told"),
     [
-        ({}, [Published("spa-eng", 1, ENGLISH_TO_SPANISH), Published("spa-eng", 2, SPANISH_TO_ENGLISH)], ("es", "en")),
-        ({"source_language": "es-MX"}, [Published("spa-eng", 1, SPANISH_TO_ENGLISH)], ("es-MX", "en")),
-        ({"source_language": "es"}, [Published("eng-spa", 1, ENGLISH_TO_SPANISH)], ("en", "es")),
-        ({"source_language": "es"}, [Published("eng-spa", 1, "{}")], (None, None)),
-        ({"source_language": "es"}, [], ("es", None)),
-        ({}, [Published("spa-eng", 1, '{"languages": {"source": "es"}}')], ("es", None)),
-        ({}, [Published("spa-eng", 1, '{"languages": {"source": 3, "target": null}}')], (None, None)),
-        ({}, [Published("spa-eng", 1, '{"languages": "es"}')], (None, None)),
-        ({}, [Published("spa-eng", 1, "no json")], (None, None)),
-    ],
-    ids=[
-        "the newest version's",
-        "the file's own",
-        "another model's",
-        "another model without any",
-        "no model at all",
-        "one side",
-        "no codes",
-        "no sides",
-        "no manifest",
+        (
+            {},
+            [Published("spa-eng", 1, ENGLISH_TO_SPANISH), Published("spa-eng", 2, SPANISH_TO_ENGLISH)],
+            {"source_language": "es", "target_language": "en"},
+        ),
+        (
+            {"source_language": "es-MX", "search": "align"},
+            [Published("spa-eng", 1, SPANISH_TO_ENGLISH)],
+            {"source_language": "es-MX", "target_language": "en", "search": "align"},
+        ),
+        (
+            {"source_language": "es", "search": "align"},
+            [Published("eng-spa", 1, ENGLISH_TO_SPANISH)],
+            {"name": "eng-spa", "source_language": "en", "target_language": "es"},
+        ),
+        ({"source_language": "es"}, [], {"source_language": "es"}),
+        *(
+            ({}, [Published("spa-eng", 1, manifest)], told)
+            for manifest, told in {
+                '{"languages": {"source": "es", "target": null}}': {"source_language": "es"},
+                '{"languages": "es"}': {},
+                '{"search": {"beam_size": 5}}': {"search": "beam"},
+                '{"search": {"beam_size": 1}}': {"search": "align"},
+                '{"search": {"beam_size": "5"}}': {},
+                '{"search": 5}': {},
+                '{"export": {"limitations": ["Dates are garbled.", 3]}}': {"limitations": ["Dates are garbled."]},
+                '{"export": {"limitations": "no list"}}': {},
+                '{"export": 5}': {},
+                "no json": {},
+            }.items()
+        ),
     ],
 )
-def test_the_page_is_told_of_the_languages_of_its_models(configured, own, published, told):
+def test_the_page_is_told_of_languages_search_and_limits_by_its_file_or_else_by_the_newest_version(
+    configured, own, published, told
+):
     (found,) = configured(json.dumps({"models": [{"name": "spa-eng", **own}]}), *published).json()["models"]
-    assert (found.get("source_language"), found.get("target_language")) == told
-
-
-@pytest.mark.parametrize(
-    ("own", "manifest", "told"),
-    [
-        ({}, '{"search": {"beam_size": 5}}', "beam"),
-        ({}, '{"search": {"beam_size": 1}}', "align"),
-        ({"search": "align"}, '{"search": {"beam_size": 5}}', "align"),
-        ({}, '{"search": {"beam_size": "5"}}', None),
-        ({}, '{"search": 5}', None),
-    ],
-)
-def test_the_page_is_told_of_the_default_search_of_its_models(configured, own, manifest, told):
-    content = json.dumps({"models": [{"name": "spa-eng", **own}]})
-    (found,) = configured(content, Published("spa-eng", 1, manifest)).json()["models"]
-    assert found.get("search") == told
-
-
-@pytest.mark.parametrize(
-    ("manifest", "told"),
-    [
-        ('{"export": {"limitations": ["Dates are garbled.", 3]}}', ["Dates are garbled."]),
-        ('{"export": {"limitations": "no list"}}', None),
-        ('{"export": 5}', None),
-    ],
-)
-def test_the_page_is_told_of_the_known_limits_of_its_models(configured, manifest, told):
-    (found,) = configured("{}", Published("spa-eng", 1, manifest)).json()["models"]
-    assert found.get("limitations") == told
+    assert found == {"name": "spa-eng", **told}
 
 
 def test_the_server_is_well_while_a_model_is_available(asked):
