@@ -23,33 +23,24 @@ PAIR = {"a": TensorSpec("float", (None,)), "b": TensorSpec("int32", (None,))}
 
 
 @pytest.mark.parametrize(
-    "document",
-    [
-        *(b"", b" \n", b"instances = [1, 2]", b'{"a": }', b"[1, ]", b"[1 2]", b'{"a" 1}', b"{a: 1}", b"{} {}"),
-        *(b'["a', b'["\\x"]', b'["\\u12g4"]', b'["a\nb"]', b"[1.]", b"[1e]", b"[tru]", b"text", b"[-]"),
-        b"\xef\xbb\xbf\xef\xbb\xbf{}",
-    ],
-)
-def test_a_malformed_document_is_refused(document):
-    with pytest.raises(StatusError, match=r"^INVALID_ARGUMENT: JSON Parse error: \w") as caught:
-        json_text.parse(document, MANY)
-    assert caught.value.code is Code.INVALID_ARGUMENT
-
-
-@pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (b"[" * 65 + b"]" * 65, "deeper than 64"),
-        (b'{"a":' * 100_000, "deeper than 64"),
-        (b'["\\ud800"]', "surrogate"),
-        (b'["\\udc80"]', "surrogate"),
-        (b'["\\ud800\\ud800"]', "surrogate"),
-        (b"[1e999]", "too big"),
-        (b"[" + b"9" * 5000 + b"]", "4300"),
+        *(
+            (each, r"\w")
+            for each in (b"", b" \n", b'{"a": }', b"[1, ]", b'["a', b'["\\x"]', b'["a\nb"]', b"[1.]", b"{} {}")
+        ),
+        (b"\xef\xbb\xbf\xef\xbb\xbf{}", r"\w"),
+        (b"[" * 65 + b"]" * 65, "Nested deeper than 64"),
+        (b'{"a":' * 100_000, "Nested deeper than 64"),
+        (b'["\\ud800"]', "The surrogate"),
+        (b'["\\udc80"]', "The surrogate"),
+        (b'["\\ud800\\ud800"]', "The surrogate"),
+        (b"[1e999]", "Number too big"),
+        (b"[" + b"9" * 5000 + b"]", ".*4300"),
     ],
 )
-def test_a_document_that_no_request_needs_is_refused(document, reason):
-    with pytest.raises(StatusError, match=f"JSON Parse error: .*{reason}"):
+def test_a_malformed_document_or_one_that_no_request_needs_is_refused(document, reason):
+    with pytest.raises(StatusError, match=f"^INVALID_ARGUMENT: JSON Parse error: {reason}"):
         json_text.parse(document, MANY)
 
 
@@ -144,14 +135,6 @@ def test_rows_and_columns_become_tensors(document, specs, tensors):
 
 
 @pytest.mark.parametrize(
-    "digits",
-    ["A", "aGk", "aGk==", "aG=", "=", "aG=k", "a Gk=", "a\u2003Gk", "aGk\0", "_-8="],
-)
-def test_base64_of_another_alphabet_or_padding_is_refused(digits):
-    assert read_error({"inputs": {"b64": digits}}, TEXT).endswith("base64 decode")
-
-
-@pytest.mark.parametrize(
     ("dtype", "value", "expected"),
     [
         ("float", float("inf"), np.float32("inf")),
@@ -195,10 +178,6 @@ def test_a_value_of_another_type_is_refused(dtype, value, echoed, kind):
     assert error.endswith(dtype)
 
 
-def test_a_number_that_is_too_large_is_refused():
-    assert "1e+39 is too large for float" in read_error({"inputs": [1e39]}, {"x": TensorSpec("float", None)})
-
-
 @pytest.mark.parametrize(
     ("document", "specs", "named"),
     [
@@ -222,8 +201,12 @@ def test_a_number_that_is_too_large_is_refused():
         ({"inputs": ["a", ["b"]]}, TEXT, "level: 1 expected < 1"),
         ({"inputs": [["a"], "b"]}, TEXT, 'Value: "b" found at incorrect level: 2'),
         ({"inputs": [{"b65": "AA=="}]}, TEXT, "b65.*base64"),
-        ({"inputs": [{"b64": "A"}]}, TEXT, "base64"),
+        *(
+            ({"inputs": {"b64": digits}}, TEXT, "base64 decode$")
+            for digits in ("A", "aGk", "aGk==", "aG=", "=", "aG=k", "a Gk=", "a\u2003Gk", "aGk\0", "_-8=")
+        ),
         ({"inputs": []}, {}, "signature: DEFAULT"),
+        ({"inputs": [1e39]}, {"x": TensorSpec("float", None)}, r"1e\+39 is too large for float"),
     ],
 )
 def test_a_request_that_does_not_fit_is_refused_with_its_place_and_value(document, specs, named):
