@@ -193,12 +193,6 @@ def test_a_file_that_does_not_fit_into_memory_is_refused_before_all_of_it_is_unp
     assert peak < 1 << 25
 
 
-def test_a_file_of_any_size_is_read_line_by_line(tmp_path):
-    file = tmp_path / "file.gz"
-    file.write_bytes(gzip.compress(b"0-0 1-1 2-2\n" * (1 << 21), 1))
-    assert sum(1 for _ in read_lines(file, 1 << 30)) == 1 << 21
-
-
 SEGMENTS = '<seg id="1"> Él &amp; yo. </seg>\n<SEG id="2">Sí,\n&#191;no?</SEG>\n'
 SGML = f'<{{0}} setid="n" srclang="any">\n<doc docid="d">\n<p>\n{SEGMENTS}'
 TALKS = "<url>http://x.org/</url>\n<speaker>A</speaker>\n<title>T</title>\n Él & yo.\nSí, ¿no?\n<reviewer></reviewer>\n"
@@ -234,14 +228,6 @@ def test_sentences_with_tags_are_text(tmp_path, text):
     assert list(read_lines(file)) == [text, "Dos."]
 
 
-def test_output_is_one_line_in_utf_8_whatever_the_locale():
-    assert one_line("a\r\nb\x85c\u2028d\u2029e\vf") == "a  b c d e f"
-    program = "from nmt_keras.io.lines import print_utf8; print_utf8(); print('\\u00f1 \\udcff')"
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
-    assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")
-
-
 TALK = """
 import sys
 from tqdm import tqdm
@@ -272,20 +258,26 @@ CONTROLS = "a\tb\x1b]52;c;eA==\x07\x9b2J\rc\x7f"
 SHOWN = r"b\x1b]52;c;eA==\x07\x9b2J\x0dc\x7f"
 
 
-@pytest.mark.parametrize(("is_terminal", "shown"), [(False, CONTROLS), (True, f"a\t{SHOWN}")])
-def test_control_characters_are_visible_in_errors_and_on_a_terminal_but_stay_in_files(is_terminal, shown):
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"), [(False, f"{CONTROLS}ñ\udcff"), (True, f"a\t{SHOWN}ñ\\udcff")], ids=["file", "terminal"]
+)
+def test_output_is_utf_8_in_any_locale_and_control_characters_are_visible_except_in_files(is_terminal, shown):
+    text = f"{CONTROLS}ñ\udcff"
     program = (
-        f"from nmt_keras.io.lines import print_utf8; print_utf8(); print(text := {CONTROLS!r}); raise SystemExit(text)"
+        f"from nmt_keras.io.lines import print_utf8; print_utf8(); print(text := {text!a}); raise SystemExit(text)"
     )
     terminal, output = os.openpty() if is_terminal else os.pipe()
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=output, stderr=subprocess.PIPE)
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.PIPE)
     os.close(output)
-    assert os.read(terminal, 100).decode().rstrip("\r\n") == shown
+    assert os.read(terminal, 100).decode("utf-8", "surrogateescape").rstrip("\r\n") == shown
     os.close(terminal)
-    assert done.stderr.decode() == f"a\t{SHOWN}\n"
+    assert done.stderr.decode() == f"a\t{SHOWN}ñ\\udcff\n"
 
 
-def test_a_message_is_one_visible_line_of_limited_length():
+def test_a_translation_or_a_message_is_one_line_and_a_message_is_visible_and_of_limited_length():
+    assert one_line("a\r\nb\x85c\u2028d\u2029e\vf") == "a  b c d e f"
     assert message(CONTROLS) == f"a {SHOWN}".replace(r"\x0d", " ")
     assert len(message("a\n" * 10**6)) == 2000
     assert visible("\r 50 %\n") == "\r 50 %\n"  # a progress bar
