@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import uvicorn
 from browser import Browser
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nmt_keras.export.contract import CONTRACT
@@ -54,6 +55,12 @@ class Counted:
         self.entered.set()
         assert self.released.wait(20)
         return {"length": np.array([len(text) for text in inputs["text"]], np.int32)}
+
+
+class Splitting(Counted):
+    """A servable whose graph splits texts into sentences."""
+
+    splits_texts = True
 
 
 PREDICT = "/v1/models/count:predict"
@@ -134,9 +141,6 @@ def test_small_requests_do_not_wait_for_large_ones_and_large_ones_leave_them_hal
 
 
 def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(counted):
-    class Splitting(Counted):
-        splits_texts = True
-
     browser = counted(Splitting(released=True), max_batch_rows=33)
     texts = ["Uno. Dos. Tres.", "No. " * 30]
     assert browser.post(PREDICT, json={"instances": texts}).status_code == 200
@@ -150,9 +154,6 @@ def test_a_graph_that_splits_texts_gets_as_few_sentences_as_others_get_rows(coun
 
 
 def test_texts_are_not_split_after_the_deadline(counted, monkeypatch):
-    class Splitting(Counted):
-        splits_texts = True
-
     texts = []
     monkeypatch.setattr(limits, "split", lambda text: texts.append(text) or time.sleep(0.2) or [])
     browser = counted(Splitting(released=True), rest_api_timeout_in_ms=300)
@@ -327,9 +328,49 @@ def test_pages_of_other_origins_cannot_make_the_server_translate(counted, header
         assert browser.request("GET", "/v1/models/count", headers=headers).status_code == 200
 
 
-def test_a_compression_other_than_gzip_is_named(counted):
-    answer = counted(Counted()).post(PREDICT, content=b"{}", headers={"Content-Encoding": "br"})
-    assert (answer.status_code, "Content-Encoding br" in answer.json()["error"]) == (400, True)
+PACKED = gzip.compress(b'{"instances": ["a"]}')
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "error"),
+    [
+        ("gzip", PACKED[:-9], "uncompress the gzipped body"),
+        ("gzip", PACKED[10:], "uncompress the gzipped body"),
+        ("gzip", PACKED + b"junk", "uncompress the gzipped body"),
+        ("gzip", PACKED + PACKED, "uncompress the gzipped body"),
+        ("br", b"{}", "Content-Encoding br"),
+    ],
+)
+def test_a_body_of_another_compression_or_of_more_or_less_than_a_gzip_member_is_refused(counted, encoding, body, error):
+    answer = counted(Counted(released=True)).post(PREDICT, content=body, headers={"Content-Encoding": encoding})
+    assert (answer.status_code, error in answer.json()["error"]) == (400, True)
+
+
+LATENCY = ":tensorflow:serving:request_latency"
+
+
+def test_metrics_count_requests_by_model_and_status_and_have_the_queue_the_versions_and_the_memory(counted):
+    browser = counted(Counted(released=True), app={"with_monitoring": True})
+    for path in (PREDICT, "/v1/models/made-up:predict"):
+        browser.post(path, json={"instances": ["a"]})
+    page = browser.get("/monitoring/prometheus/metrics")
+    assert page.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(page.text)
+    found = {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
+    assert found["process_resident_memory_bytes",] > 1e7
+    expected = {
+        (":tensorflow:serving:request_count_total", "count", "OK"): 1,  # the parser appends _total
+        (":tensorflow:serving:request_count_total", "", "NOT_FOUND"): 1,
+        (f"{LATENCY}_count", "predict", "REST", "count"): 1,
+        (f"{LATENCY}_bucket", "predict", "REST", "+Inf", "count"): 1,
+        (f"{LATENCY}_count", "predict", "REST", ""): None,  # only successful requests
+        (":tensorflow:serving:runtime_latency_count", "Predict", "count", "TF1"): 1,
+        ("nmt_serve_requests_running",): 0,
+        ("nmt_serve_requests_waiting",): 0,
+        ("nmt_serve_version_loaded", "count", "1"): 1,
+    }
+    assert {key: found.get(key) for key in expected} == expected
+    assert "made-up" not in page.text
 
 
 # Connections
@@ -427,7 +468,7 @@ def test_refused_connections_and_malformed_requests_are_counted_and_logged_witho
 SLOW_HEADERS = GET[:-2] + b"X"
 
 
-@pytest.mark.parametrize("sent", [b"", GET, SLOW_HEADERS, GET + SLOW_HEADERS], ids=["silent", "idle", "slow", "both"])
+@pytest.mark.parametrize("sent", [SLOW_HEADERS, GET + SLOW_HEADERS], ids=["new", "after an answer"])
 def test_a_connection_beyond_the_limit_is_closed_until_another_has_been_without_a_request_for_too_long(sent):
     with (
         listening(answer_of(b"a", 1), core_with(connections=2, rest_api_timeout_in_ms=1000)) as address,
