@@ -13,7 +13,6 @@ It works with TensorFlow Serving and the embedded server, over REST. It uses the
     retry        retries with growing pauses
     rest         requests over HTTP and JSON
     translating  the client
-    options      options shared by the programs
 
 No module imports TensorFlow. Only ``rest`` imports HTTPX, and it is imported when a client is created.
 """

@@ -3,8 +3,9 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
@@ -13,8 +14,7 @@ from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_bl
 from nmt_keras.io.sentences import TranslatedText, translate_texts
 from nmt_keras.io.usage import read_options
 
-from . import Alignment, ClientError, ScoredTranslation
-from .options import ServerOptions
+from . import DEFAULT_MODEL, DEFAULT_URL, Alignment, Client, ClientError, Retry, ScoredTranslation
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,20 @@ class Options:
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT ...]")]
     """Texts to translate. Pass a single - to read one text per line from standard input."""
-    server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=ServerOptions)
+    url: Annotated[str, tyro.conf.arg(metavar="URL")] = DEFAULT_URL
+    """URL of the server: http:// or https://."""
+    model: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_MODEL
+    """Name of the model: its folder in the server's ``--model-dir``."""
+    version: Annotated[int | None, tyro.conf.arg(metavar="VERSION")] = None
+    """Version of the model. Default: the newest."""
+    label: Annotated[str | None, tyro.conf.arg(metavar="LABEL")] = None
+    """Label of a version, instead of its number."""
+    timeout: float = 60.0
+    """Time limit of a whole answer in seconds."""
+    attempts: int = Retry.attempts
+    """Maximum number of attempts if the server is busy or restarting."""
+    ca_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """PEM file of the certificates that signed the server's certificate."""
     signature: Literal["serving_default", "greedy", "align"] = "serving_default"
     """Signature of the model. serving_default: the search of the export. greedy: greedy search, which is faster than
     beam search. align: greedy search; also prints the alignment."""
@@ -40,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cut: list[int] = []
     before = 0
     try:
-        with options.server.connect() as client:
+        names = options.url, options.model, options.version, options.label
+        with Client(*names, options.timeout, retry=Retry(options.attempts), ca_file=options.ca_file) as client:
             translate: Callable[[list[str]], Sequence[ScoredTranslation | Alignment]] = (
                 client.align
                 if options.signature == "align"
