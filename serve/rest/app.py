@@ -174,10 +174,10 @@ class RestApi:
                 return await ticket.take_turn(work, is_small=not is_packed and len(body) <= SMALL_BODY)
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
-        request = codec.read_request(body, self._limits.max_values)
+        document = codec.read_request(body, self._limits.max_values)
         with self._core.repository.using(*target) as loaded:
-            signature = loaded.servable.signature(request.signature_name)
-            inputs = codec.read_inputs(request, signature.inputs, self._limits)
+            signature = loaded.servable.signature(document.get("signature_name", ""))
+            inputs = codec.read_inputs(document, signature.inputs, self._limits)
             if signature.splits_texts:
                 require_few_sentences(self._limits, inputs.tensors, ticket.require_time)
             began = time.monotonic()

@@ -10,7 +10,7 @@ TensorFlow Serving's.
 import base64
 import enum
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +30,6 @@ class Layout(enum.Enum):
     COLUMNS = "inputs"
 
 
-class Request(NamedTuple):
-    """A request whose inputs have not been read yet."""
-
-    document: dict[str, Json]
-    signature_name: str
-    """Name of the signature. Empty if the request has none."""
-
-
 class Inputs(NamedTuple):
     """The tensors of a predict request and their layout."""
 
@@ -48,24 +40,23 @@ class Inputs(NamedTuple):
 # Reading
 
 
-def read_request(body: bytes, max_values: int) -> Request:
+def read_request(body: bytes, max_values: int) -> dict[str, Json]:
     """Reads the JSON object in ``body``. Its ``signature_name``, if present, must be a string."""
     document = json_text.parse(body, max_values)
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {echo(document)} Is not object")
-    name = document.get("signature_name", "")
-    if not isinstance(name, str):
+    if not isinstance(document.get("signature_name", ""), str):
         raise invalid(
             f"JSON Value: {echo(document)} not formatted correctly. 'signature_name' key must be a string value."
         )
-    return Request(document, name)
+    return document
 
 
-def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limits) -> Inputs:
-    """Reads the tensors of ``request``.
+def read_inputs(document: dict[str, Json], specs: Mapping[str, TensorSpec], limits: Limits) -> Inputs:
+    """Reads the tensors of a request.
 
     Args:
-        request: The request.
+        document: The request's JSON object.
         specs: Inputs of the signature.
         limits: Limits of rows, values and strings.
 
@@ -73,9 +64,8 @@ def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limit
         StatusError: INVALID_ARGUMENT for inputs that do not fit ``specs`` or ``limits``; UNIMPLEMENTED for a type that
             JSON cannot express.
     """
-    document = request.document
     if not specs:
-        raise invalid(f"Failed to get input map for signature: {request.signature_name or 'DEFAULT'}")
+        raise invalid(f"Failed to get input map for signature: {document.get('signature_name') or 'DEFAULT'}")
     if "instances" in document and "inputs" in document:
         raise invalid(
             f"JSON Value: {echo(document)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
@@ -168,32 +158,29 @@ def _read_leaves(value: Json, dtype: str) -> _Leaves:
     first = value
     while isinstance(first, list):
         shape.append(len(first))
-        if not first:
-            break
-        first = first[0]
-    leaves = _Leaves([], tuple(shape))
-    _collect(value, 0, leaves, value_reader(dtype))
-    return leaves
+        first = first[0] if first else None
+    read = value_reader(dtype)
+    return _Leaves([read(leaf) for leaf in _flat(value, shape)], tuple(shape))
 
 
-def _collect(value: Json, level: int, leaves: _Leaves, read: Callable[[Json], object]) -> None:
-    rank = len(leaves.shape)
+def _flat(value: Json, shape: Sequence[int], level: int = 0) -> Iterator[Json]:
+    """Yields the values of a nested list. Raises INVALID_ARGUMENT where it has another shape."""
     if not isinstance(value, list):
-        if level != rank:
+        if level != len(shape):
             raise invalid(
                 f"JSON Value: {echo(value)} found at incorrect level: {level + 1} in the JSON DOM. Expected at level: "
-                f"{rank}"
+                f"{len(shape)}"
             )
-        leaves.values.append(read(value))
+        yield value
         return
-    if level >= rank:
-        raise invalid(f"Encountered list at unexpected level: {level} expected < {rank}")
-    if len(value) != leaves.shape[level]:
+    if level >= len(shape):
+        raise invalid(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
+    if len(value) != shape[level]:
         raise invalid(
-            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {leaves.shape[level]}"
+            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {shape[level]}"
         )
     for element in value:
-        _collect(element, level + 1, leaves, read)
+        yield from _flat(element, shape, level + 1)
 
 
 def _is_named(row: Json) -> bool:
