@@ -47,8 +47,6 @@ class LoadedVersion:
     servable: Servable
     users: int = 0
     """Number of requests that use this version."""
-    is_retired: bool = False
-    """If `True`, new requests do not find this version."""
 
 
 class Repository:
@@ -102,7 +100,8 @@ class Repository:
         finally:
             with self._lock:
                 loaded.users -= 1
-                is_last = loaded.is_retired and not loaded.users
+                is_unloaded = self._loaded[loaded.name].get(loaded.version) is not loaded
+                is_last = is_unloaded and not loaded.users
             if is_last:
                 self._close(loaded)
 
@@ -254,7 +253,6 @@ class Repository:
         self._set_state(name, version, State.UNLOADING)
         with self._lock:
             loaded = self._loaded[name].pop(version)
-            loaded.is_retired = True
             is_idle = not loaded.users
         if is_idle:
             self._close(loaded)
