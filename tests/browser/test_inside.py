@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import base64
-import importlib.resources
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-import nmt_keras_serve
 import numpy as np
 import pytest
 import reference
 import tensorflow as tf
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
-from servers import ROOT
 from tiny import randomise, shrunk
 
-from nmt_keras.browser import write_html
 from nmt_keras.browser.weights import by_outputs, to_safetensors
-from nmt_keras.config import ModelConfig, SearchConfig, TokenizerConfig
+from nmt_keras.config import ModelConfig, SearchConfig
 from nmt_keras.export.assets import named_variables
-from nmt_keras.export.rebuilding import Parts
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.text import fit_tokenizer
-from nmt_keras.translation.model_translator import ModelTranslator
 
 pytestmark = pytest.mark.browser
 
-ENGINE = "http://engine.test/"
 SENTENCE = "Mi casa es roja."
 TRACE = """
 async ([config, search, weights, ids, options]) => {
@@ -49,21 +40,16 @@ async ([config, search, weights, ids, options]) => {
 
 
 @pytest.fixture(scope="module")
-def traced(chromium) -> Iterator[Callable[..., dict[str, Any]]]:
+def traced(engine) -> Callable[..., dict[str, Any]]:
     """A function that traces a translation with the engine's modules."""
-    page = chromium.new_page()
-    folder = ROOT / "nmt_keras/browser/engine"
-    page.route(ENGINE + "**", lambda route: route.fulfill(path=folder / route.request.url.removeprefix(ENGINE)))
-    page.goto(ENGINE + "search.js")  # any page of the same origin
 
     def trace(model: Seq2Seq, config: ModelConfig, source: list[int], **options: list[int]) -> dict[str, Any]:
         weights = by_outputs({name: variable.numpy() for name, variable in named_variables(model)})
         content = base64.b64encode(to_safetensors(weights)).decode()
-        found = page.evaluate(TRACE, [asdict(config), asdict(SearchConfig(max_tokens=7)), content, source, options])
+        found = engine.evaluate(TRACE, [asdict(config), asdict(SearchConfig(max_tokens=7)), content, source, options])
         return json.loads(found)
 
-    yield trace
-    page.close()
+    return trace
 
 
 def numbers(values: list[str]) -> np.ndarray:
@@ -152,30 +138,14 @@ class Inside:
         expect(self.panel.locator(".steps")).to_contain_text(f"Step i = {number} of")
 
 
-@pytest.fixture(scope="module")
-def file(pairs, tmp_path_factory) -> Path:
-    """The HTML file of a translator with a conditional GRU and random weights."""
-    tokenizer = TokenizerConfig("subword", 400, max_tokens=31)
-    source, target = (fit_tokenizer(tokenizer, side, placeholders=True) for side in zip(*pairs, strict=True))
-    config = shrunk("conditional-gru")
-    model = build_model(config, source.vocabulary_size, target.vocabulary_size)
-    randomise(model, 11)
-    search = SearchConfig(max_tokens=11)
-    path = tmp_path_factory.mktemp("inside") / "x.html"
-    parts = Parts.of(ModelTranslator(source, target, model, search=search), config)
-    facts = {"languages": {"source": "es", "target": "en"}}
-    write_html(path, "tiny", parts, facts, search, importlib.resources.files(nmt_keras_serve) / "web")
-    return path
-
-
 @pytest.fixture
-def inside(chromium, file) -> Iterator[Inside]:
+def inside(chromium, written) -> Iterator[Inside]:
     """The view of a sentence. Errors of the page, and violations of its security policy, fail the test."""
     page = chromium.new_page(viewport={"width": 1024, "height": 900}, reduced_motion="reduce")
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-    page.goto(f"{file.as_uri()}#inside")
+    page.goto(f"{written('conditional-gru').as_uri()}#inside")
     page.locator("#sentence").fill(SENTENCE)
     view = Inside(page)
     view.expect_step(1)
@@ -231,7 +201,7 @@ def test_another_next_word_changes_the_translation_from_there(inside):
     expect(inside.panel.locator(".changed")).to_have_count(0)
 
 
-def test_a_source_word_without_attention_is_marked_in_the_table(inside):
+def test_source_words_except_for_the_last_can_be_switched_off_and_are_marked_in_the_table(inside):
     word = inside.source.nth(1)
     word.click()
     expect(word).to_have_attribute("aria-pressed", "false")
@@ -241,14 +211,11 @@ def test_a_source_word_without_attention_is_marked_in_the_table(inside):
     word.press("Space")
     expect(word).to_have_attribute("aria-pressed", "true")
     expect(row).to_have_count(0)
-
-
-def test_the_last_source_word_cannot_be_switched_off(inside):
-    count = inside.source.count()
-    for number in range(count - 1):
-        inside.source.nth(number).click()
-        expect(inside.source.nth(number)).to_have_attribute("aria-pressed", "false")
-    expect(inside.source.nth(count - 1)).to_be_disabled()
+    *others, last = inside.source.all()
+    for other in others:
+        other.click()
+        expect(other).to_have_attribute("aria-pressed", "false")
+    expect(last).to_be_disabled()
 
 
 def test_numbers_of_a_unit_are_shown_to_the_mouse_and_to_the_keyboard(inside):

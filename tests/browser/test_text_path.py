@@ -5,7 +5,6 @@ import json
 import random
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -13,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from playwright.sync_api import Page, Route
-from servers import ROOT
 from ten_languages import PAIRS, decorated
 from tiny import TINY_MODEL, randomise
 
@@ -33,7 +30,6 @@ from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded
 from nmt_keras.translation.whole_texts import decode_texts
 
-ENGINE = ROOT / "nmt_keras" / "browser" / "engine"
 TEXTS = [
     *("", " ", "¡!", "🙂 👍🏽 🇪🇸 👨‍👩‍👧", "▁ ⁇ <pad> <0x41> \ufffd", f"a {SIGNS[0]} {SIGNS[7]} \U000f0008"),
     *("\ud800 x\udc00", "a\u00adb\u200bc\ufeff\x01\u202ed", "a\u200db \u0915\u094d\u200d\u0937 \ufe0fx"),
@@ -69,21 +65,6 @@ KINDS = {
     "subword without placeholders": (TokenizerConfig("subword", 700, max_tokens=40), LATIN, False),
 }
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def engine(chromium) -> Iterator[Page]:
-    """A page that can import the modules of the engine."""
-
-    def answer(route: Route) -> None:
-        path = ENGINE / route.request.url.removeprefix("http://engine/")
-        route.fulfill(path=path) if path.is_file() else route.fulfill(body="", content_type="text/html")
-
-    page = chromium.new_page()
-    page.route("**/*", answer)
-    page.goto("http://engine/")
-    yield page
-    page.close()
 
 
 def random_texts(count: int) -> list[str]:
@@ -242,19 +223,17 @@ def test_translations_are_those_of_the_signatures(engine):
     one, many, whole = outputs("align", sentences), outputs("beam", sentences), outputs("text", texts)
     for row, (greedy, beam) in enumerate(zip(found["align"], found["beam"], strict=True)):
         length, width = one["target_lengths"][row], one["source_lengths"][row]
-        [best] = greedy["hypotheses"]
-        assert (greedy["sourceTokens"], greedy["truncated"]) == (
-            one["source_tokens"][row][:width],
-            one["truncated"][row],
-        )
-        assert (best["text"], best["tokens"]) == (one["translation"][row], one["target_tokens"][row][:length])
-        expected = [line[:width] for line in one["alignment"][row][:length]]
-        assert best["weights"] == [pytest.approx(line, abs=1e-4) for line in expected]
-        assert [best["score"], best["logProb"]] == pytest.approx([one["score"][row], one["log_prob"][row]], abs=1e-4)
-        scores = dict(
-            zip(many["translations"][row][::-1], many["scores"][row][::-1], strict=True)
-        )  # the first of equals
-        scores = {text: score for text, score in scores.items() if score > -1e30}
+        hypothesis = {
+            "text": one["translation"][row],
+            "score": pytest.approx(one["score"][row], abs=1e-4),
+            "logProb": pytest.approx(one["log_prob"][row], abs=1e-4),
+            "tokens": one["target_tokens"][row][:length],
+            "weights": [pytest.approx(line[:width], abs=1e-4) for line in one["alignment"][row][:length]],
+        }
+        tokens, truncated = one["source_tokens"][row][:width], one["truncated"][row]
+        assert greedy == {"sourceTokens": tokens, "truncated": truncated, "hypotheses": [hypothesis]}
+        ranked = zip(many["translations"][row][::-1], many["scores"][row][::-1], strict=True)  # the first of equals
+        scores = {text: score for text, score in ranked if score > -1e30}
         assert {each["text"]: each["score"] for each in beam["hypotheses"]} == pytest.approx(scores, abs=1e-4)
         assert beam["hypotheses"][0]["text"] == many["translations"][row][0]
     answers = zip(*(whole[name] for name in ("translation", "truncated", "sentences")), strict=True)
