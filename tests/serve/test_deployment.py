@@ -6,17 +6,15 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 
 import httpx
 import pytest
 import yaml
-from google.protobuf import text_format
 from servers import ROOT
-from tensorflow_serving.config import model_server_config_pb2
 
 from nmt_keras import cli
 from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL, DEFAULT_TEXT_BYTES
+from serve.models.model_config import read_model_configs
 from serve.server import OTHER_FILES
 
 DEPLOY = ROOT / "serve" / "deploy"
@@ -35,10 +33,8 @@ def number(pattern: str, text: str) -> int:
 
 
 def test_the_models_are_those_that_clients_ask_for_by_default():
-    config = text_format.Parse((DEPLOY / "models.config").read_text(), model_server_config_pb2.ModelServerConfig())
-    (model,) = config.model_config_list.config
-    assert (model.name, model.base_path) == (DEFAULT_MODEL, f"/models/{DEFAULT_MODEL}")
-    assert model.model_platform == "tensorflow"
+    (model,) = read_model_configs(DEPLOY / "models.config")
+    assert (model.name, str(model.base_path)) == (DEFAULT_MODEL, f"/models/{DEFAULT_MODEL}")
 
 
 def test_the_health_check_passes_only_for_a_model_that_is_available(served):
@@ -67,11 +63,10 @@ def test_kubernetes_runs_the_server_of_compose_and_cannot_write_its_models():
 
 def test_pods_of_kubernetes_are_reached_by_rest_only_and_open_no_connections():
     rest = number(r"--rest_api_port=(\d+)", " ".join(CONTAINER["args"]))
-    assert [each["containerPort"] for each in CONTAINER["ports"]] == [rest]
     service, policy = KUBERNETES["Service"]["spec"], KUBERNETES["NetworkPolicy"]["spec"]
-    assert [each["port"] for each in service["ports"]] == [rest]
     ((admitted,), closed) = policy["ingress"], policy["egress"]
-    assert [each["port"] for each in admitted["ports"]] == [rest]
+    reached = {each["port"] for each in (*service["ports"], *admitted["ports"])}
+    assert reached == {each["containerPort"] for each in CONTAINER["ports"]} == {rest}
     assert admitted["from"]
     assert all(each["namespaceSelector"] for each in admitted["from"])  # an empty one admits all namespaces
     assert (closed, set(policy["policyTypes"])) == ([], {"Ingress", "Egress"})
@@ -126,10 +121,7 @@ def test_a_workflow_runs_commands_that_exist(path):
     makefile = (ROOT / "Makefile").read_text().replace("$(VENV)", ".venv")
     targets = set(re.findall(r"^([\w./-]+):(?!=)", makefile, re.MULTILINE))
     called = set(re.findall(r"\bmake ([\w./-]+)", commands))
-    assert called
-    assert path.name != "tests.yml" or {"audit", "lint", "test"} <= called
     assert called <= targets
-    for module in set(re.findall(r"-m (serve\.\w+|nmt_keras[\w.]*)", commands)):
-        subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    assert called >= ({"audit", "lint", "test"} if path.name == "tests.yml" else set())
     for file in re.findall(r"\bserve/[\w./-]+\.(?:yaml|config)\b", commands):
         assert (ROOT / file).is_file()

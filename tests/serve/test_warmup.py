@@ -58,7 +58,3 @@ def test_warm_up_data_of_another_format_fails_the_load(reverser, tmp_path):
     (folder / REQUESTS).write_bytes(b"not a record file, but long enough")
     with pytest.raises(StatusError, match=f"{REQUESTS}: corrupted record.*TFRecord"):
         load_warm(folder)
-    (folder / REQUESTS).unlink()
-    (folder / REQUESTS).mkdir()
-    with pytest.raises(StatusError, match=f"{REQUESTS}: [^{{]*Is a directory. Please"):
-        load_warm(folder)
