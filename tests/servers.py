@@ -24,10 +24,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_server(models: Path, *options: str) -> Iterator[str]:
+def running_server(models: Path, *options: str, with_cors: bool = True) -> Iterator[str]:
     """Runs an embedded server of the models in a folder, and yields its URL. Its log is in the folder."""
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0"]
-    command += ["--enable-monitoring", "--enable-cors-support", *options]
+    command += ["--enable-monitoring", *["--enable-cors-support"] * with_cors, *options]
     with (
         (models / "server.log").open("w+") as log,
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True) as server,

@@ -1,17 +1,14 @@
-"""nginx with serve/deploy/nginx.conf, in front of servers that stand in for TensorFlow Serving."""
+"""nginx with serve/deploy/nginx.conf, in front of the embedded server and of a stand-in for gRPC."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
-import http.server
 import os
 import re
 import shutil
 import ssl
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
@@ -22,7 +19,7 @@ from typing import NamedTuple
 import grpc
 import httpx
 import pytest
-from servers import NGINX, ROOT, Certificate, free_port
+from servers import NGINX, ROOT, Certificate, free_port, running_server
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from serve.conformance import __main__ as conformance
@@ -114,29 +111,6 @@ def is_healthy(port: int) -> bool:
     return False
 
 
-class Rest(http.server.BaseHTTPRequestHandler):
-    """Answers a POST with the size of its body."""
-
-    arrived = threading.Event()
-
-    def do_POST(self) -> None:
-        self.arrived.set()
-        self.answer(str(len(self.rfile.read(int(self.headers["Content-Length"])))))
-
-    def answer(self, text: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class HttpServer(http.server.ThreadingHTTPServer):
-    request_queue_size = 128
-
-
 class Rpc(grpc.GenericRpcHandler):
     """Answers every method with its request and records the method's path."""
 
@@ -151,7 +125,6 @@ class Rpc(grpc.GenericRpcHandler):
 class Front(NamedTuple):
     """A running nginx with clients, and a record of the gRPC server behind it."""
 
-    folder: Path
     http: httpx.Client
     channel: grpc.Channel
     called: list[str]
@@ -159,24 +132,23 @@ class Front(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory, certificate: Certificate) -> Iterator[Front]:
-    folder = tmp_path_factory.mktemp("nginx")
-    rest = HttpServer(("127.0.0.1", 0), Rest)
-    threading.Thread(target=rest.serve_forever, kwargs={"poll_interval": 0.01}).start()
+def trusted(certificate: Certificate) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificate.certificate))
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory, certificate, trusted, served) -> Iterator[Front]:
     rpc = Rpc()
     server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[rpc])
     rpc_port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    context = ssl.create_default_context(cafile=str(certificate.certificate))
     credentials = grpc.ssl_channel_credentials(certificate.certificate.read_bytes())
     with (
-        rest,
-        running_nginx(folder, certificate, rest.server_port, rpc_port) as port,
-        httpx.Client(base_url=f"https://localhost:{port}", verify=context, timeout=60, trust_env=False) as client,
+        running_nginx(tmp_path_factory.mktemp("nginx"), certificate, int(served.rpartition(":")[2]), rpc_port) as port,
+        httpx.Client(base_url=f"https://localhost:{port}", verify=trusted, timeout=60, trust_env=False) as client,
         grpc.secure_channel(f"127.0.0.1:{port}", credentials, [("grpc.enable_http_proxy", 0)]) as channel,
     ):
-        yield Front(folder, client, channel, rpc.called)
-        rest.shutdown()
+        yield Front(client, channel, rpc.called)
     server.stop(None).wait()
 
 
@@ -210,18 +182,13 @@ def test_every_other_method_is_unimplemented_and_does_not_reach_the_model_server
     assert front.called == []
 
 
-def test_a_body_is_passed_on_as_it_arrives_and_never_written_to_the_disk(front):
-    Rest.arrived.clear()
-
-    def body() -> Iterator[bytes]:
-        yield bytes(MIB // 2)
-        assert Rest.arrived.wait(15), "the model server had not seen the request when half of its body was sent"
-        assert not [path for path in (front.folder / "client_body").rglob("*") if path.is_file()]
-        for _ in range(8):
-            yield bytes(MIB // 16)
-
-    answer = front.http.post("/v1/models/a:predict", content=body(), headers={"Content-Length": str(MIB)})
-    assert answer.text == str(MIB)
+def test_a_body_is_passed_on_as_it_arrives_and_so_needs_no_disk(front, trusted):
+    url = front.http.base_url
+    with contextlib.closing(http.client.HTTPSConnection(url.host, url.port, timeout=20, context=trusted)) as client:
+        client.putrequest("POST", "/v1/models/spa-eng:classify")  # refused without its body
+        client.putheader("Content-Length", str(MIB))
+        client.endheaders(bytes(MIB // 2))
+        assert "not supported" in client.getresponse().read().decode()
 
 
 @pytest.mark.parametrize(
@@ -242,11 +209,9 @@ def test_the_page_and_no_metrics_are_served(front):
     assert front.http.get("/monitoring/prometheus/metrics").status_code == 404
 
 
-def test_a_client_gets_through_nginx_what_the_model_server_answers(served, certificate, tmp_path, capsys):
-    rest = int(served.rpartition(":")[2])
-    trusted = ["--ca-file", str(certificate.certificate)]
-    with running_nginx(tmp_path, certificate, rest, free_port()) as port, pytest.raises(SystemExit) as done:
-        conformance.main(["--url", f"https://localhost:{port}", *trusted])
+def test_a_client_gets_through_nginx_what_the_model_server_answers(front, certificate, capsys):
+    with pytest.raises(SystemExit) as done:
+        conformance.main(["--url", str(front.http.base_url), "--ca-file", str(certificate.certificate)])
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("FAIL")] == []
     assert len(lines) > 50
@@ -259,17 +224,15 @@ OTHER = {"Origin": "https://other.example.org", "Sec-Fetch-Site": "cross-site"}
 
 @pytest.mark.parametrize(("page", "number"), [("operate.md", 0), ("web-app.md", 0), ("web-app.md", 1)])
 def test_the_excerpts_of_the_guides_answer_requests_and_their_own_errors_as_json(
-    page, number, reverser, certificate, tmp_path
+    page, number, reverser, certificate, trusted, tmp_path
 ):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "rev").symlink_to(reverser.parent)
-    trusted = ssl.create_default_context(cafile=str(certificate.certificate))
     body, large = {"instances": ["uno dos"]}, bytes(MIB + 1)
-    command = [sys.executable, "-m", "serve.server", "--model-dir", str(tmp_path / "models"), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
-        rest = int(server.stdout.readline().rpartition(":")[2])
+    with contextlib.ExitStack() as server:
+        url = server.enter_context(running_server(tmp_path / "models", with_cors=False))
         with (
-            excerpt_of(page, number, tmp_path, certificate, rest) as port,
+            excerpt_of(page, number, tmp_path, certificate, int(url.rpartition(":")[2])) as port,
             httpx.Client(base_url=f"https://localhost:{port}", verify=trusted, timeout=60, trust_env=False) as client,
         ):
             answers = [client.post("/v1/models/rev:predict", json=body), client.get("/v1/models/rev")]
@@ -283,8 +246,7 @@ def test_the_excerpts_of_the_guides_answer_requests_and_their_own_errors_as_json
                 assert client.get("/monitoring/x").json() == {"error": "This address is closed."}
             too_large = client.post("/v1/models/rev:predict", content=large, headers=ORIGIN)
             assert (too_large.status_code, too_large.json()["error"]) == (413, "The body is larger than 1 MiB.")
-            server.terminate()
-            server.wait(30)
+            server.close()
             gone = client.get("/v1/models/rev", headers=ORIGIN)
             assert (gone.status_code, gone.json()["error"]) == (502, "The model server is not available.")
             if number:
