@@ -98,8 +98,7 @@ def test_a_request_beyond_the_queue_is_refused_and_those_before_it_are_answered(
     browser = counted(servable, concurrency=1, queue=1)
 
     async def one_too_many() -> httpx.Response:
-        while not servable.entered.is_set():
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(servable.entered.wait, 20)
         waiting = asyncio.ensure_future(count(browser, "abcd"))
         await asyncio.sleep(0.1)
         refused = await count(browser, "abcde")
@@ -127,8 +126,7 @@ def test_small_requests_do_not_wait_for_large_ones_and_large_ones_leave_them_hal
     content, headers = (gzip.compress(large), {"Content-Encoding": "gzip"}) if is_packed else (large, {})
 
     async def small_ones() -> list[httpx.Response]:
-        while not servable.entered.is_set():
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(servable.entered.wait, 20)
         await asyncio.sleep(0.1)
         answers = [await count(browser, "ab") for _ in range(3)]
         servable.released.set()

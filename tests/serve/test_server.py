@@ -62,7 +62,6 @@ class Running(NamedTuple):
     """A server of the models toy, rev and damaged."""
 
     http: httpx.Client
-    models: Path
     stop: Callable[[], None]
 
     def toy(self, signature: str, **document: Any) -> httpx.Response:
@@ -87,7 +86,7 @@ def running(tmp_path_factory, reverser) -> Iterator[Running]:
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(running_server(models, *options))
         over_http = stack.enter_context(httpx.Client(base_url=url, timeout=20, trust_env=False))
-        yield Running(over_http, models, stack.close)
+        yield Running(over_http, stack.close)
     assert "Traceback" not in (models / "server.log").read_text()
 
 
