@@ -47,11 +47,11 @@ def written(translator_of, facts, tmp_path_factory):
     """A function that returns the file of a translator."""
     folder = tmp_path_factory.mktemp("files")
 
-    @functools.cache
     def write(recipe, float16=False):
         translator, model = translator_of(recipe)
         path, web = folder / f"{recipe}-{float16}.html", ROOT / "serve" / "web"
-        write_html(path, "tiny", Parts.of(translator, model), facts, translator.search, web, float16=float16)
+        if not path.exists():
+            write_html(path, "tiny", Parts.of(translator, model), facts, translator.search, web, float16=float16)
         return path
 
     return write

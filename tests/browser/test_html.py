@@ -11,7 +11,7 @@ from servers import ROOT
 from tiny import TINY_MODEL, TINY_RECIPE, save_variables
 
 from nmt_keras import cli
-from nmt_keras.browser import write_html
+from nmt_keras.browser import write_html, writing
 from nmt_keras.browser.bundling import bundle
 from nmt_keras.browser.support import unsupported
 from nmt_keras.config import TokenizerConfig
@@ -110,6 +110,7 @@ def test_an_exported_version_gives_the_file_of_its_translator_and_an_older_one_a
     translator_of, facts, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(tf.saved_model, "save", save_variables)
+    monkeypatch.setattr(writing, "_checks", lambda _: ())  # no search is traced
     translator, model = translator_of("sample")
     recipe = replace(RECIPES["sample"], model=model, search=translator.search)
     version = export(translator, tmp_path / "tiny", {**facts, "recipe": asdict(recipe)})
