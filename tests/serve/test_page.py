@@ -198,18 +198,9 @@ def test_the_model_gets_composed_characters_and_single_spaces(web):
 
 def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     found = {"translation": ["uno.\n\ndos."], "truncated": [True], "sentences": [2]}
-
-    def add_text(route: Route) -> None:
-        metadata = route.fetch().json()
-        metadata["metadata"]["signature_def"]["signature_def"]["text"] = {"outputs": found}
-        route.fulfill(json=metadata)
-
-    def answer(route: Route) -> None:
-        is_text = route.request.post_data_json["signature_name"] == "text"
-        route.fulfill(**{"json": {"outputs": found}} if is_text else {"response": route.fetch()})
-
-    web.page.route(METADATA, add_text)
-    web.page.route(PREDICT, answer)
+    signatures = {"align": aligned([], [], [], ""), "text": {"outputs": found}}
+    web.answer(METADATA, json={"metadata": {"signature_def": {"signature_def": signatures}}})
+    web.answer(PREDICT, json={"outputs": found})
     web.ask("Uno.\n\nDos.")
     web.expect("#whole").to_have_text("uno.\n\ndos.", use_inner_text=True)
     web.expect("#facts").to_have_text(re.compile(r"^\d+ ms · 2 sentences"))
@@ -217,12 +208,14 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     web.expect("#truncated").to_be_visible()
     web.expect("#target").to_be_hidden()
     assert [request["inputs"]["text"] for request in web.asked] == [["Uno.\n\nDos."]]
+    web.page.unroute(PREDICT)
     web.ask("uno dos.")  # one sentence: only its attention is requested
     web.expect("#target").to_have_text("dos. uno")
     web.expect("#whole").to_be_hidden()
     web.expect("#controls").not_to_have_attribute("disabled", "")
     assert [request["signature_name"] for request in web.asked] == ["text", "align"]
     web.page.get_by_role("checkbox", name="Heatmap").check()
+    web.answer(PREDICT, json={"outputs": found})
     web.ask("Uno.\n\nDos.")
     web.expect("#heatmap").to_have_attribute("hidden", "")  # an empty part would still take the focus
 
