@@ -166,7 +166,9 @@ def serve(options: Options) -> None:
     text = LogFormatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if options.log_format == "json" else text)
     logging.basicConfig(level=options.log_level.upper(), handlers=[handler])
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # otherwise each malformed request writes a line
+    uvicorn_logger = logging.getLogger("uvicorn.error")
+    uvicorn_logger.setLevel(logging.ERROR)  # otherwise each malformed request writes a line
+    uvicorn_logger.addFilter(_is_no_cancellation)
     with native_messages_hidden():
         repository = _repository(configs, options)
     try:
@@ -206,6 +208,11 @@ def http_config(app: ASGIApp, core: Core, shutdown_seconds: int) -> uvicorn.Conf
         timeout_keep_alive=max(1, round(core.limits.seconds)),
         timeout_graceful_shutdown=shutdown_seconds,
     )
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Returns `False` for the error of a request that a stop cut off."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def _exit_at_once(code: int) -> NoReturn:

@@ -372,7 +372,8 @@ def test_a_log_of_json_has_duration_id_and_the_client_of_the_proxy_also_of_a_req
     assert requests[1]["request_id"] == other.headers["x-request-id"] != "no spaces"
     assert requests[0]["forwarded_for"] == "203.0.113.66"
     assert all(line["milliseconds"] >= 0 for line in requests)
-    assert "INFO" in {line["level"] for line in lines if "message" in line}
+    messages = [line["message"] for line in lines if line["level"] == "ERROR"]
+    assert messages == ["Cancel 1 running task(s), timeout graceful shutdown exceeded"]
 
 
 @pytest.mark.parametrize(
