@@ -57,23 +57,18 @@ def test_batches_of_one_update_and_of_the_next_have_dropout_masks_of_their_own(b
 # Precision
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.long
-def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_policy, precision):
-    dtype_policy(precision)
+def test_a_real_model_learns_in_float16_with_weights_in_single(dtype_policy):
+    dtype_policy("mixed_float16")
     model = build_model(TINY_MODEL, V, V)
-    settings = config(precision=precision, warmup_steps=0, decay="constant", learning_rate=0.02)
-    updater = Updater(model, settings)
+    updater = Updater(model, config(precision="mixed_float16", warmup_steps=0, decay="constant", learning_rate=0.02))
     source = np.array([[5, 6, END], [7, END, PAD]], np.int32)
     batch = Batch(source, source, 2)
     losses = [float(updater.train_step([batch], step, 0.02).loss.cross_entropy) for step in range(8)]
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
-    assert f"mixed_{model.encoder.compute_dtype}" == precision
+    assert model.encoder.compute_dtype == "float16"
     assert losses[-1] < 0.9 * losses[0]
-    assert all(np.isfinite(losses))
-    assert int(updater.stability.skipped) == 0
-    if precision == "mixed_float16":
-        assert float(updater.stability.scale) == FIRST_LOSS_SCALE
+    assert (int(updater.stability.skipped), float(updater.stability.scale)) == (0, FIRST_LOSS_SCALE)
 
 
 def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_as_well(dtype_policy):

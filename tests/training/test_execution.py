@@ -1,4 +1,4 @@
-"""The choice of XLA, and the dtype policy of a model for training."""
+"""The choice of XLA."""
 
 from dataclasses import replace
 
@@ -32,12 +32,3 @@ def test_xla_is_chosen_everywhere_but_on_several_gpus(chosen, asked, gpus, wante
 def test_rounded_products_need_xla_on_a_cpu(chosen, asked, gpus):
     with pytest.raises(ValueError, match=r"TrainConfig\.precision: .*mixed_bfloat16.*bfloat16-products"):
         chosen(gpus, xla=asked, precision="bfloat16-products")
-
-
-@pytest.mark.parametrize(
-    ("precision", "policy"),
-    [("float32", "float32"), ("bfloat16-products", "float32"), ("mixed_bfloat16", "mixed_bfloat16")],
-)
-def test_a_model_built_for_training_has_the_policy_of_its_precision(precision, policy):
-    train = replace(TINY_RECIPE.train, precision=precision, xla=None)
-    assert build_for_training(replace(TINY_RECIPE, train=train), 11, 13).dtype_policy.name == policy
