@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from bigram import Bigram, config
 from power_cut import power_cuts
-from tiny import TINY_RECIPE, TINY_TEXT, contents, write_pairs
+from tiny import TINY_RECIPE, TINY_TEXT, contents, make_versions, write_pairs
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
@@ -117,37 +117,25 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
     assert_old_or_new(folder, work, read, None, 20)
 
 
+def exported(folder):
+    """Returns the files of each version of a model."""
+    return {number: contents(folder / str(number)) for number in versions(folder)}
+
+
 def test_a_version_is_missing_or_whole(folder):
     def write(version):
-        module = tf.Module()
-        module.weight = tf.Variable([1.0, 2.0])
-        tf.saved_model.save(module, str(version))
-        (version / "manifest.json").write_text("{}")
-
-    model = folder / "models" / "name"
-    whole = []
+        (version / "variables").mkdir(parents=True)
+        (version / "variables" / "variables.index").write_text("weights")
+        (version / "saved_model.pb").write_text("graph")
 
     def work():
-        whole.append(contents(publish(model, write)))
+        publish(folder / "models" / "name", write)
 
-    def read(folder):
-        at = folder / "models" / "name"
-        return {number: contents(at / str(number)) for number in versions(at)}
-
-    cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
-    found = [read(cut.folder) for cut in cuts]
-    assert all(each in ({}, {1: whole[0]}) for each in found)
-    assert all(each == {1: whole[0]} for cut, each in zip(cuts, found, strict=True) if cut.done)
+    whole = {1: {"saved_model.pb": b"graph", "variables/variables.index": b"weights"}}
+    assert_old_or_new(folder, work, lambda at: exported(at / "models" / "name"), {}, whole)
 
 
 def test_a_deleted_version_is_whole_or_gone(folder):
-    for number in "12":
-        (folder / number).mkdir()
-        for name in ("a", "b"):
-            (folder / number / name).write_text(number)
-
-    def read(folder):
-        return {number: contents(folder / str(number)) for number in versions(folder)}
-
-    both = read(folder)
-    assert_old_or_new(folder, lambda: prune(folder, 1), read, both, {2: both[2]})
+    make_versions(folder, "1", "2")
+    both = exported(folder)
+    assert_old_or_new(folder, lambda: prune(folder, 1), exported, both, {2: both[2]})
