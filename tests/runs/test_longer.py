@@ -27,14 +27,6 @@ def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp
     assert Run(batches, tmp_path, settings)().shown == []
 
 
-def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
-    settings = config(patience=1)
-    early = Run(batches, tmp_path, settings, losses=(1.0, 2.0))()
-    assert early.steps[-1] < STEPS
-    more = Run(batches, tmp_path, settings, losses=(0.5,))(more_epochs=1.0)
-    assert len(more.steps) == len(batches)
-
-
 def test_an_unfinished_run_is_not_extended_and_says_so(batches, tmp_path):
     Run(batches, tmp_path, config(), at={2: kill}).until_stopped()
     more = Run(batches, tmp_path, config())(more_epochs=1.0)
@@ -43,8 +35,8 @@ def test_an_unfinished_run_is_not_extended_and_says_so(batches, tmp_path):
 
 
 @pytest.mark.parametrize(("length", "total"), [({"steps": 10}, 15), ({"steps": None, "minutes": 1.0}, 90.0)])
-def test_the_new_length_is_in_updates_or_in_seconds_at_the_mean_speed(length, total):
-    progress = Progress(step=10, seconds=60.0, total=10, validations=4, stale=3, finished=True)
+def test_the_new_length_of_a_run_that_stopped_early_is_in_updates_or_in_seconds_at_the_mean_speed(length, total):
+    progress = Progress(step=10, seconds=60.0, total=80, validations=4, stale=3, finished=True)
     progress.extend(5, config(**length, validations=4))
     assert progress == Progress(step=10, seconds=60.0, total=total, validations=2)
 

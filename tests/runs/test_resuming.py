@@ -182,16 +182,6 @@ def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
     assert "RunOptions.previous" not in str(refusal.value)
 
 
-def test_a_checkpoint_that_a_killed_process_left_incomplete_is_ignored_and_removed(batches, stopped):
-    last = stopped / "checkpoints" / "last"
-    (last / "ckpt-12.partial").mkdir()
-    (last / "ckpt-12.partial" / "state.index").write_text("half")
-    assert not is_finished(stopped)
-    again = Trained(batches, stopped, at={11: interrupt}).until_stopped()
-    assert again.steps == [10, 11]
-    assert {path.name for path in last.iterdir()} == {"ckpt-10", "ckpt-11"}
-
-
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, monkeypatch, name):
     saved = Checkpoints(tmp_path, Updater(Bigram(), config(max_to_keep=2)))
@@ -272,11 +262,3 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(
     last = tmp_path / "checkpoints" / "last"
     assert [path.name for path in last.iterdir()] == ["ckpt-5"]
     assert Trained(batches, tmp_path, settings)().steps[0] == 6
-
-
-def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
-    (tmp_path / "checkpoints").write_text("a file where the folder should be")
-    run = Trained(batches, tmp_path)
-    with pytest.raises(OSError, match=r"checkpoints.*: expected a folder that can be written"):
-        run()
-    assert run.reports == []
