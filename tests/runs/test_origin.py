@@ -19,8 +19,6 @@ from nmt_keras.runs.directory import (
     write_recipe,
 )
 
-SEVERAL = ("corpus", "valid", "test")
-
 
 def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
     run, named = tmp_path / "run", CorpusOptions(("a.tsv",), source_language="es", target_language="en")
@@ -34,12 +32,15 @@ def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
 
 
 @pytest.mark.parametrize("time", [{"steps": 40}, {"epochs": 4.0}, {"minutes": 20.0}])
-def test_another_training_time_of_a_trained_run_is_answered_with_more_training(time, tmp_path):
+def test_another_training_time_is_used_until_there_is_a_checkpoint_and_then_answered_with_more_training(time, tmp_path):
     def recipe(**changes):
         fields = {"steps": None, "epochs": None, "minutes": None, **changes}
         return replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **fields))
 
     write_recipe(tmp_path, recipe(steps=20))
+    assert resolve_recipe(tmp_path, recipe(**time)) == recipe(**time)
+    with pytest.raises(ValueError, match=r"recipe: train\.seed \d -> 7\."):
+        resolve_recipe(tmp_path, recipe(**time, seed=7))
     (tmp_path / "checkpoints" / "last" / "ckpt-20").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"train\.steps 20 -> ") as error:
         resolve_recipe(tmp_path, recipe(**time))
@@ -66,22 +67,23 @@ def test_without_how_it_was_read_a_corpus_is_known_by_its_name(tmp_path, name, c
     assert read_origin(tmp_path).corpus == corpus
 
 
-@pytest.mark.parametrize("option", ["corpus", "valid", "test", "alignments", "prepared"])
-def test_a_moved_file_of_the_corpus_is_named_with_the_option_that_passes_its_new_path(option, tmp_path):
-    fields = {"corpus": ("a.tsv",), "valid": ("v.tsv",), "test": ("t.tsv",), "alignments": "a.txt"}
-    if option == "prepared":
-        fields = {"prepared": "shards", "valid": ("v.tsv",)}
-    fields = {
-        name: (str(tmp_path / value[0]),) if name in SEVERAL else str(tmp_path / value)
-        for name, value in fields.items()
-    }
-    run, options = tmp_path / "run", CorpusOptions(**fields)
-    write_origin(run, options)
-    require_corpus(run, options)  # not yet a run
+@pytest.mark.parametrize(
+    ("option", "kept", "fields"),
+    [
+        ("corpus", "v.tsv", {"corpus": ("a.tsv",), "valid": ("v.tsv",)}),
+        ("alignments", "a.tsv", {"corpus": ("a.tsv",), "alignments": "a.txt"}),
+        ("prepared", "v.tsv", {"prepared": "shards", "valid": ("v.tsv",)}),
+    ],
+)
+def test_a_moved_file_of_the_corpus_is_named_with_the_option_that_passes_its_new_path(
+    option, kept, fields, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    write_origin(run, CorpusOptions(**fields))
+    require_corpus(run, read_origin(run))  # not yet a run
     write_recipe(run, TINY_RECIPE)
-    for name, value in fields.items():
-        if name != option:
-            Path(value[0] if name in SEVERAL else value).touch()
+    Path(kept).touch()
     with pytest.raises(
         FileNotFoundError, match=rf"^--{option}: .*{tmp_path}/\w.* does not exist.* pass --{option} with"
     ):
