@@ -3,7 +3,7 @@
 trainer           Trainer: restores a checkpoint, makes updates, logs, validates and saves
 tensorboard       callbacks for TensorBoard
 updater           one update: forward and backward pass, change of the weights
-compiling         compiles the update before training, and measures its speed
+compiling         compiles the update before training
 stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
 optimizers        optimizers

@@ -1,4 +1,4 @@
-"""Compiles the update before training, and measures its speed."""
+"""Compiles the update before training."""
 
 import math
 import time
@@ -7,49 +7,46 @@ from collections.abc import Callable
 import numpy as np
 
 from nmt_keras.config import END, require
-from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
+from nmt_keras.corpus.batches import Batch, BatchSource
 from nmt_keras.layers.internals import start_names_anew
 from nmt_keras.training.updater import Updater
 
 
 def compile_and_time(
     updater: Updater, batches: BatchSource, report: Callable[[str], None], within: float = math.inf
-) -> dict[Bucket, float]:
+) -> None:
     """Compiles or traces an update of each bucket, then restores weights, optimizer and counters.
 
     Args:
         updater: Updater to compile.
         batches: Batches of the training set.
         report: Function that receives messages for the user.
-        within: Seconds that the training has for the compilation.
-
-    Returns:
-        Seconds of an update with batches of each bucket.
+        within: Seconds that the training has for the compilation and one update.
 
     Raises:
-        ValueError: the compilation will take longer. It is estimated from the buckets compiled so far.
+        ValueError: they will take longer. The compilation is estimated from the buckets compiled so far.
     """
     start, count = time.perf_counter(), len(batches.buckets)
     state = [*updater.variables, *updater.optimizer.variables, *updater.stability.variables]
     before = [variable.numpy() for variable in state]
     updater.stability.scale.assign(1.0)  # an overflow would skip the change of the weights
-    seconds: dict[Bucket, float] = {}
     start_names_anew()
-    for bucket in reversed(batches.buckets):  # largest first, so that the other buckets reuse its memory
+    # largest first, so that the other buckets reuse its memory
+    for number, bucket in enumerate(reversed(batches.buckets), start=1):
         batch = _of_single_tokens(batches.masked(bucket))
         began = time.perf_counter()
-        if not seconds:
+        if number == 1:
             updater.share_trace(batch)
         _update(updater, batch)
         compiling = time.perf_counter() - began
         began = time.perf_counter()
         _update(updater, batch)
-        seconds[bucket] = time.perf_counter() - began
+        seconds = time.perf_counter() - began
         report(
             f"{'compiled' if updater.uses_xla else 'traced'} batches of {len(batch.source)} x ({bucket.source} "
-            f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms per update"
+            f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds * 1e3:.0f} ms per update"
         )
-        needed = (time.perf_counter() - start) * count / len(seconds)
+        needed = (time.perf_counter() - start) * count / number + seconds
         require(
             needed < within,
             "TrainConfig.minutes",
@@ -59,7 +56,6 @@ def compile_and_time(
         )
     for variable, value in zip(state, before, strict=True):
         variable.assign(value)
-    return seconds
 
 
 def _of_single_tokens(batch: Batch) -> Batch:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from nmt_keras.config import RunOptions, TrainConfig, require
-from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
+from nmt_keras.corpus.batches import Batch, BatchSource, Position
 from nmt_keras.training.checkpoints import Checkpoints, checkpoints_in, set_damaged_aside
 from nmt_keras.training.compiling import compile_and_time
 from nmt_keras.training.log import Log, LogInterval
@@ -238,12 +238,12 @@ class Trainer:
         config, within = self.config, math.inf
         if config.minutes is not None and not progress.total:
             within = 60.0 * config.minutes - (time.perf_counter() - began)
-        seconds = compile_and_time(self.updater, self.batches, self.report, within)
+        compile_and_time(self.updater, self.batches, self.report, within)
         if progress.total:
             began = time.perf_counter() - progress.seconds  # the minutes do not include compiling again
         else:
             progress.seconds = progress.compilation = time.perf_counter() - began
-            progress.total = _length(config, self.batches, seconds, progress.compilation)
+            progress.total = _length(config, self.batches)
         if config.minutes is None:
             epochs = progress.total * config.gradient_accumulation_steps / len(self.batches)
             length = f"{progress.total:.0f} steps, {epochs:.2f} epochs of {len(self.batches)} batches"
@@ -319,20 +319,11 @@ def _logs(row: Mapping[str, float]) -> dict[str, float]:
     return {name.replace("valid_", "val_"): value for name, value in row.items() if name != "epoch"}
 
 
-def _length(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> float:
+def _length(config: TrainConfig, batches: BatchSource) -> float:
     """Returns the length of a run: updates, or seconds if ``TrainConfig.minutes`` is set."""
     if config.steps is not None:
         return float(config.steps)
     if config.epochs is not None:
         return float(max(1, round(config.epochs * len(batches) / config.gradient_accumulation_steps)))
-    counts = batches.bucket_counts(0)
-    mean = sum(seconds[bucket] * count for bucket, count in counts.items()) / sum(counts.values())
     assert config.minutes is not None
-    require(
-        60.0 * config.minutes >= spent + mean,
-        "TrainConfig.minutes",
-        f"more than {(spent + mean) / 60.0:.1f} (the time for compiling and one update)",
-        config.minutes,
-        "Train for longer, with fewer length_buckets, or on a GPU with XLA_FLAGS=--xla_gpu_autotune_level=0.",
-    )
     return 60.0 * config.minutes
