@@ -33,17 +33,12 @@ from tiny import TINY_RECIPE
 
 from nmt_keras.config import AttentionConfig
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training import Interrupted, Updater, batch_loss, load_weights, read_log, trainer
+from nmt_keras.training import Interrupted, Updater, batch_loss, checkpoints_in, load_weights, read_log, trainer
 from nmt_keras.training.compiling import compile_and_time
 from nmt_keras.training.distribution import Replicas
 from nmt_keras.training.log import Log
 from nmt_keras.training.schedules import learning_rate
 from nmt_keras.training.signals import StopSignals
-
-
-def assert_same_weights(found, wanted):
-    for one, other in zip(found.model.get_weights(), wanted.model.get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +180,6 @@ def test_a_training_that_lasts_less_than_an_update_is_refused_at_the_first_bucke
 LOADS = {
     "never": lambda now: False,
     "comes": lambda now: now > 0.3 * LIMIT,
-    "goes": lambda now: now < 0.3 * LIMIT,
     "comes and goes": lambda now: 0.3 * LIMIT < now < 0.6 * LIMIT,
 }
 
@@ -206,17 +200,16 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("busy", "last"), [("never", 70), ("comes", 115)])
-def test_a_run_of_minutes_that_is_killed_ends_with_the_same_weights(batches, tmp_path, clock, busy, last):
-    """The time of the second compilation does not count."""
-    clock.busy = LOADS[busy]
+def test_a_run_of_minutes_that_is_killed_ends_with_the_same_weights(batches, tmp_path, clock):
+    """The time of the second compilation does not count. The machine is busy from 0.9 seconds on."""
+    clock.busy = LOADS["comes"]
     settings = in_minutes(checkpoint_every=1000, validations=3, log_every=1)
     whole = Run(batches, tmp_path / "whole", settings)()
     clock.now = 0.0
-    killed = Run(batches, tmp_path / "killed", settings, at={last: kill}).until_stopped()
+    killed = Run(batches, tmp_path / "killed", settings, at={115: kill}).until_stopped()
     saved = killed.validated[-1] * TICK
     clock.now, clock.compiling = saved, LIMIT
-    clock.busy = lambda now: LOADS[busy](now - LIMIT)
+    clock.busy = lambda now: LOADS["comes"](now - LIMIT)
     resumed = Run(batches, tmp_path / "killed", settings)()
     assert 0 < len(resumed.shown) < len(whole.shown)
     assert resumed.shown == whole.shown[-len(resumed.shown) :]
@@ -243,7 +236,7 @@ def test_a_signal_ends_a_run_after_its_step_and_the_next_call_goes_on_there(whol
     second = Run(batches, tmp_path)()
     assert second.steps == list(range(8, STEPS + 1))
     assert "resuming at step 7 of 20" in second.reports
-    assert_same_weights(second, whole)
+    assert_same_checkpoints(tmp_path, whole.folder)
 
 
 def test_a_run_ends_when_validation_stops_improving_and_keeps_the_best(batches, tmp_path):
@@ -295,7 +288,7 @@ def test_early_stopping_of_keras_stops_a_run_which_the_next_call_continues(batch
     assert (history.history["loss"], history.history["val_loss"]) == (losses, [3.0, 4.0])
     second = Run(batches, tmp_path)()
     assert (second.steps, second.progress.finished) == (list(range(11, STEPS + 1)), True)
-    assert_same_weights(second, whole)
+    assert_same_checkpoints(tmp_path, whole.folder)
 
 
 # Signals
@@ -332,10 +325,9 @@ def test_processes_that_restored_different_steps_do_not_train_together(batches, 
         Run(batches, tmp_path)()
 
 
-def test_weights_of_another_model_are_refused(whole, batches):
-    for model in (Bigram(units=5), build_model(TINY_RECIPE.model, V, V)):
-        with pytest.raises(ValueError, match=r"embedding"):
-            load_weights(model, whole.folder / "checkpoints")
+def test_weights_of_another_model_are_refused(whole):
+    with pytest.raises(ValueError, match="embedding"):
+        load_weights(build_model(TINY_RECIPE.model, V, V), whole.folder / "checkpoints")
 
 
 def test_weights_without_a_checkpoint_are_refused(tmp_path):
@@ -352,9 +344,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_logged_or_saved(bat
         with pytest.raises(FloatingPointError, match=rf"^step {noticed}: .*TrainConfig.learning_rate \(0\.05 "):
             run()
         assert all(math.isfinite(row.get("loss", 0.0)) for row in read_log(run.folder / "log.jsonl"))
-        again = Run(batches, run.folder, config(log_every=log_every), at={6: kill}).until_stopped()
-        assert again.steps == [6]
-        assert all(np.isfinite(weights).all() for weights in again.model.get_weights())
+        assert [path.name for path in checkpoints_in(run.folder / "checkpoints" / "last")] == ["ckpt-5"]
 
 
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b'{"step": 2, "lo', b"\xff", b"[1]", b"{}"])
