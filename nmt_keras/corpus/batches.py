@@ -63,9 +63,6 @@ class BatchSource(Protocol):
     def masked(self, bucket: Bucket) -> Batch:
         """Returns a batch of masked rows."""
 
-    def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
-        """Returns the number of batches of each bucket in an epoch. This may be an estimate."""
-
 
 def iterate_pools(
     pools: Callable[[int, int], Iterator[Sequence[Item]]], position: Position
@@ -297,7 +294,7 @@ class Batches:
             rows: Indices of the pairs.
             bucket: Lengths of the batch. Default: the largest one among the rows' buckets.
         """
-        bucket = bucket or self._bucket(rows)
+        bucket = bucket or self.buckets[self.bucket_of[rows].max()]
         size = self.rows[bucket]
         source = np.full((size, bucket.source), PAD, np.int32)
         target = np.full((size, bucket.target), PAD, np.int32)
@@ -309,14 +306,6 @@ class Batches:
         if self.links is not None:
             alignment = alignment_of([self.links[row] for row in rows], size, bucket.target, bucket.source)
         return Batch(source, target, len(rows), alignment)
-
-    def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
-        """Returns the number of batches of each bucket in an epoch."""
-        found = [self._bucket(rows) for rows in self.order(epoch)]
-        return {bucket: found.count(bucket) for bucket in self.buckets}
-
-    def _bucket(self, rows: np.ndarray) -> Bucket:
-        return self.buckets[self.bucket_of[rows].max()]
 
 
 def iterate_batches(

@@ -298,14 +298,10 @@ class ShardedBatches:
         """Number of batches of an epoch; an estimate if the number of rows depends on the bucket."""
         sizes = set(self.rows.values())
         if len(sizes) > 1:
-            return sum(self.bucket_counts(0).values())
+            return sum(-(-self.pairs_of[bucket] // size) for bucket, size in self.rows.items())
         (size,) = sizes
         full, rest = divmod(len(self.corpus), self.pool_size)
         return full * -(-self.pool_size // size) + -(-rest // size)
-
-    def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
-        """Returns the number of batches of each bucket in an epoch, estimated from the lengths of all pairs."""
-        return {bucket: -(-self.pairs_of[bucket] // self.rows[bucket]) for bucket in self.buckets}
 
     def masked(self, bucket: Bucket) -> Batch:
         """Returns a batch of masked rows."""

@@ -42,7 +42,7 @@ class VariedBatches:
         links: Sequence[frozenset[Link]] | None = None,
     ):
         self.batches, self.pairs, self.augmentation, self.links = batches, pairs, augmentation, links
-        self.buckets, self.masked, self.bucket_counts = batches.buckets, batches.masked, batches.bucket_counts
+        self.buckets, self.masked = batches.buckets, batches.masked
         self._encode = tf.function(codec.encode_pairs, input_signature=[TEXT, TEXT], autograph=False)
 
     def __len__(self) -> int:
