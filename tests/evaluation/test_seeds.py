@@ -1,7 +1,6 @@
 """Systems with several runs: means, deviations, intervals, and differences from their baselines."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from sacrebleu.significance import PairedTest
 
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.evaluation.gold import read_gold
-from nmt_keras.evaluation.metrics import Estimate, bleu, compare_runs
+from nmt_keras.evaluation.metrics import bleu, compare_runs
 from nmt_keras.evaluation.seeds import RunResult, run_figures, summarise, to_markdown
 from nmt_keras.translation.word_alignment import align_words, links
 
@@ -61,35 +60,11 @@ def test_one_run_per_system_is_sacrebleu_s_paired_bootstrap_on_both_sides():
         assert one.p == pytest.approx(2 * other.p_value, abs=0.03)
 
 
-def test_a_named_baseline_gives_the_p_of_a_table_of_these_two_systems():
-    first, other, last = ([worse(share, seed)] for share, seed in ((0.45, 1), (0.7, 2), (0.28, 3)))
-    systems = {"first": first, "other": other, "last": last}
-    found = compare_runs(systems, REFERENCES, baselines={"last": "first"})
-    alone = compare_runs({"first": first, "last": last}, REFERENCES)
-    above = compare_runs(systems, REFERENCES)
-    for metric in ("bleu", "chrf"):
-        here, two, default = (getattr(estimates, metric) for estimates in (found, alone, above))
-        assert here["last"] == two["last"]
-        assert here["last"].p != default["last"].p
-        assert (here["first"], here["other"]) == (default["first"], default["other"])
-
-
-@pytest.mark.parametrize("baselines", [{"b": "c"}, {"c": "a"}, {"b": "b"}, {"c": None}])
-def test_a_baseline_is_another_system_of_the_table(baselines):
-    with pytest.raises(ValueError, match=r"baselines: expected two different systems of a, b, received \{'[bc]': "):
-        compare_runs({"a": [REFERENCES], "b": [REFERENCES]}, REFERENCES, baselines=baselines)
-
-
 def test_a_difference_within_the_variation_of_the_seeds_is_not_significant():
     """With one run per system, only the variation of the sentences counts, and p is small."""
     one, other = [worse(0.1, 1), worse(0.5, 2)], [worse(0.15, 3), worse(0.6, 4)]
     assert compare_runs({"a": one, "b": other}, REFERENCES).bleu["b"].p > 0.1
     assert compare_runs({"a": one[:1], "b": other[1:]}, REFERENCES).bleu["b"].p < 0.01
-
-
-def test_a_system_without_runs_is_refused():
-    with pytest.raises(ValueError, match="systems"):
-        compare_runs({"a": []}, REFERENCES)
 
 
 def result(texts, seed, perplexity, error=None):
@@ -118,6 +93,7 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "7.00 ± 1.41" in first
     assert "| - |" in first
     assert "0.250" in second
+    assert f"| {rows[1].bleu.mean:.2f} {rows[1].bleu.interval} |" in second
     assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES).systems)
 
 
@@ -130,20 +106,13 @@ def test_systems_with_a_single_run_and_systems_near_0_have_no_p_value():
     assert none.bleu["lower"].p is none.chrf["lower"].p is None
 
 
-def test_an_interval_is_rounded_as_its_score_so_that_it_contains_it():
-    score = Estimate(8.957, None, 8.952, 8.958, None)
-    (row,) = summarise({"a": [result(REFERENCES, 1, 3.0)]}, REFERENCES).systems
-    assert "| 8.96 (8.95 to 8.96) |" in to_markdown([replace(row, bleu=score)])
-
-
 @pytest.mark.long
 def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):
-    greedy = translator.with_search(replace(translator.search, beam_size=1))
-    found, texts = run_figures(greedy, pairs[:9])
+    found, texts = run_figures(translator, pairs[:9])
     references = [pair.target for pair in pairs[:9]]
-    assert texts == [each.text for each in greedy.translate([pair.source for pair in pairs[:9]])]
+    assert texts == [each.text for each in translator.translate([pair.source for pair in pairs[:9]])]
     assert found["bleu"] == round(bleu(texts, references).value, 2)
-    scored = greedy.score([pair.source for pair in pairs[:9]], references)
+    scored = translator.score([pair.source for pair in pairs[:9]], references)
     nats = -sum(each.log_prob for each in scored) / sum(len(each.tokens) for each in scored)
     assert found["perplexity"] == pytest.approx(math.exp(nats), rel=1e-3)
     assert (found["test_pairs"], found["alignment"]) == (9, None)
