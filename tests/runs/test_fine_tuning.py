@@ -14,7 +14,6 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
 from nmt_keras.io.files import read_json
-from nmt_keras.manifest import MANIFEST
 from nmt_keras.runs import Run
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
@@ -74,10 +73,6 @@ def test_a_fine_tuned_run_begins_with_an_exported_version_and_records_it(run_fol
         "checkpoint": source.translator().checkpoints[0]._asdict(),
         "corpus": read_json(run_folder / "corpus.json"),
     }
-    manifest = version / MANIFEST
-    manifest.write_text(manifest.read_text("utf-8").replace('"format": 3', '"format": 2'), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"manifest\.json: expected format 3, .* received 2\. Export the run again"):
-        fine_tune(tmp_path / "other", str(version), 1)
 
 
 def test_only_tokenizers_and_weights_are_copied_from_another_run_and_no_links_are_followed(

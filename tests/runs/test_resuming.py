@@ -8,15 +8,11 @@ import threading
 from dataclasses import dataclass, replace
 
 import pytest
-from bigram import Bigram, V, assert_same_checkpoints, config, interrupt, kill
+from bigram import Bigram, assert_same_checkpoints, config, interrupt, kill
 from bigram import Run as Trained
-from tiny import TINY_RECIPE, write_pairs
+from tiny import TINY_RECIPE
 
-from nmt_keras.config import FilterConfig, TokenizerConfig
-from nmt_keras.corpus.encoding import batch_pairs
-from nmt_keras.corpus.preparing import prepare
-from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-from nmt_keras.runs.training import load_tokenizers
+from nmt_keras.config import TokenizerConfig
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.text import Codec
 from nmt_keras.training import (
@@ -106,28 +102,6 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
     assert load_weights(Bigram(), tmp_path / "checkpoints").step == 5  # the best checkpoint
     again = Trained(batches, tmp_path, at={8: kill}).until_stopped()
     assert again.steps[0] in (6, 8)
-
-
-@pytest.mark.parametrize("kind", ["prepared", "varied"])
-def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_that_was_not_killed(
-    pairs, tmp_path, kind
-):
-    settings = config(steps=9, checkpoint_every=2, validations=1, batch_size=16, pool_size=32, augmentation=0.5)
-    text, prepared = TokenizerConfig("word", V), tmp_path / "prepared"
-    prepare([write_pairs(tmp_path / "pairs.tsv", pairs[:80])], prepared, text, text, FilterConfig(), shards=3)
-
-    def run(name, **options):
-        if kind == "prepared":
-            batches = ShardedBatches(PreparedCorpus(prepared), buckets=1, batch_size=16, pool_size=32, seed=1)
-        else:
-            batches = batch_pairs(pairs[:80], load_tokenizers(prepared), settings, lambda _: None)
-        assert len(batches) == 5
-        return Trained(batches, tmp_path / name, settings, **options)
-
-    run("whole")()
-    run("killed", at={7: kill}).until_stopped()  # in the second epoch; the checkpoint is of step 6
-    assert run("killed")().steps == [7, 8, 9]
-    assert_same_checkpoints(tmp_path / "killed", tmp_path / "whole")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
