@@ -3,6 +3,7 @@
 import unicodedata
 from functools import cache, partial
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -111,53 +112,58 @@ def tokenizers_of(placeholders):
     )
 
 
-def batches_of(share, seed=1, limit=40, report=lambda _: None, alignments=None):
-    config = TrainConfig(batch_size=16, length_buckets=2, augmentation=share, seed=seed, max_tokens=limit, pool_size=32)
-    return batch_pairs(PAIRS * 20, tokenizers_of(share > 0), config, report, alignments)
+def batches_of(share):
+    config = TrainConfig(batch_size=16, length_buckets=2, augmentation=share, max_tokens=40, pool_size=32)
+    return batch_pairs(PAIRS * 20, tokenizers_of(share > 0), config, lambda _: None)
 
 
 def test_variations_are_a_pure_function_of_seed_epoch_and_pair(monkeypatch):
-    def rows(seed, epoch, skipped=0):
-        batches = batches_of(0.5, seed)
-        places = [place for place, _ in islice(batches.iterate(Position(epoch, 0, 0)), len(batches))]
+    def rows(skipped=0):
+        batches = batches_of(0.5)
+        places = [place for place, _ in islice(batches.iterate(Position(1, 0, 0)), len(batches))]
         found = islice(batches.iterate(places[skipped]), len(batches) - skipped)
         return [(batch.source.tolist(), batch.target.tolist()) for _, batch in found]
 
-    whole = rows(1, 1)
+    whole = rows()
     monkeypatch.setattr(varied_batches, "in_blocks", partial(in_blocks, size=7))
     for skipped in range(len(whole)):
-        assert rows(1, 1, skipped) == whole[skipped:]
+        assert rows(skipped) == whole[skipped:]
     written = [batch.source.tolist() for _, batch in islice(batches_of(0.0).iterate(Position(1, 0, 0)), 4)]
-    assert [source for source, _ in rows(1, 1)] != written
+    assert [source for source, _ in whole] != written
+
+
+def given(pairs, variations, buckets, batch_size=4, max_tokens=80, links=None, seed=1):
+    """Returns batches of four pairs as written and with given variations, and the tokenizers."""
+    words = fit_tokenizer(TokenizerConfig("word", 50, max_tokens=max_tokens), ["a b c d e f ."])
+    codec = Codec(words, words)
+    source, target, _ = encode_pairs(codec, pairs)
+    written = Batches(
+        source,
+        target,
+        batch_size=batch_size,
+        buckets=buckets,
+        pool_size=4,
+        seed=seed,
+        links=None if links is None else token_links_of(pairs, links, codec),
+    )
+    augmentation = SimpleNamespace(draw=lambda pair, random: variations.get(pair))
+    return written, VariedBatches(written, pairs, codec, augmentation, links), codec
 
 
 def test_a_variation_longer_than_its_pair_is_trained_on_in_a_longer_bucket():
-    class FullName:
-        def draw(self, pair, random):
-            return Pair("a b c d", "a b c d e") if pair == short else None
-
     short, long = Pair("a b", "a b"), Pair("b c d e a", "b c d e a")
-    words = fit_tokenizer(TokenizerConfig("word", 50), ["a b c d e"])
-    codec, pairs = Codec(words, words), [short] * 2 + [long] * 2
-    source, target, _ = encode_pairs(codec, pairs)
-    batches = Batches(source, target, batch_size=2, buckets=[Bucket(3, 3), Bucket(6, 6)], pool_size=4, seed=1)
-    sampled = VariedBatches(batches, pairs, codec, FullName())
-    found = [batch for _, batch in islice(sampled.iterate(Position(0, 0, 0)), 2)]
+    longer = {short: Pair("a b c d", "a b c d e")}
+    _, varied, _ = given([short] * 2 + [long] * 2, longer, [Bucket(3, 3), Bucket(6, 6)], batch_size=2)
+    found = [batch for _, batch in islice(varied.iterate(Position(0, 0, 0)), 2)]
     assert sorted(len(row[row > 0]) for batch in found for row in batch.source) == [5, 5, 6, 6]
     assert {batch.target.shape for batch in found} == {(2, 6)}
 
 
 def test_a_variation_beyond_the_length_limit_is_not_trained_on():
-    class Longer:
-        def draw(self, pair, random):
-            return Pair("f e d c b a", "a")
-
-    words = fit_tokenizer(TokenizerConfig("word", 50, max_tokens=4), ["a b c d e f"])
-    codec, pairs = Codec(words, words), [Pair("a b c", "a b c")] * 4
-    source, target, _ = encode_pairs(codec, pairs)
-    batches = Batches(source, target, batch_size=4, buckets=[Bucket(4, 4)], pool_size=4, seed=1)
-    _, found = next(VariedBatches(batches, pairs, codec, Longer()).iterate(Position(0, 0, 0)))
-    np.testing.assert_array_equal(found.source, batches.batch(np.arange(4)).source)
+    pair, longer = Pair("a b c", "a b c"), Pair("f e d c b a", "a")
+    written, varied, _ = given([pair] * 4, {pair: longer}, [Bucket(4, 4)], max_tokens=4)
+    _, found = next(varied.iterate(Position(0, 0, 0)))
+    np.testing.assert_array_equal(found.source, written.batch(np.arange(4)).source)
 
 
 def test_a_variation_keeps_the_links_of_its_words_unless_their_places_change():
@@ -167,18 +173,10 @@ def test_a_variation_keeps_the_links_of_its_words_unless_their_places_change():
         Pair("c c.", "e. e"): None,
         Pair("b b.", "d. d"): Pair("b b b b b b b", "d d"),
     }
-
-    class Varied:
-        def draw(self, pair, random):
-            return variations[pair]
-
-    words = fit_tokenizer(TokenizerConfig("word", 50), ["b c d e ."])
-    codec, pairs = Codec(words, words), list(variations)
+    pairs = list(variations)
     links = [frozenset(each) for each in ({(0, 1), (1, 0)}, {(0, 0)}, {(1, 1)}, {(0, 0), (1, 1)})]
-    source, target, _ = encode_pairs(codec, pairs)
-    written = token_links_of(pairs, links, codec)
-    batches = Batches(source, target, batch_size=4, buckets=[Bucket(6, 6)], pool_size=4, seed=3, links=written)
-    _, found = next(VariedBatches(batches, pairs, codec, Varied(), links=links).iterate(Position(0, 0, 0)))
+    written, varied, codec = given(pairs, variations, [Bucket(6, 6)], links=links, seed=3)
+    _, found = next(varied.iterate(Position(0, 0, 0)))
 
     def links_of(pair):
         ids, *_ = encode_pairs(codec, [pair])
@@ -188,5 +186,5 @@ def test_a_variation_keeps_the_links_of_its_words_unless_their_places_change():
     kept, longer, *as_written = map(links_of, [*filter(None, list(variations.values())[:2]), *pairs[2:]])
     assert kept == [[0, 1], [1, 0]]
     assert longer == []
-    assert as_written == [np.argwhere(each).tolist() for each in batches.batch(np.array([2, 3])).alignment[:2]]
+    assert as_written == [np.argwhere(each).tolist() for each in written.batch(np.array([2, 3])).alignment[:2]]
     assert all(as_written)
