@@ -60,7 +60,7 @@ def load_corpus(
     # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
     is_table = len(options.corpus) < 2 or options.tables
     key_side: Side = "source" if (layout.source < layout.target) == is_table else "target"
-    corpus = _parts(options, read.pairs, config, key_side, filters, report)
+    corpus = _parts(options, read.pairs[: config.first], config, key_side, filters, report)
     if options.alignments is None or not with_alignments:
         return corpus
     lines = _alignments(options.alignments, read.report.lines)
@@ -155,7 +155,7 @@ def _parts(
         return _split(options.name, pairs, config, key_side, filters, report)
     valid = load_pairs(options, options.valid, report)
     test = load_pairs(options, options.test, report) if options.test else []
-    corpus = SplitCorpus(options.name, pairs[: config.first], valid, test, key_side)
+    corpus = SplitCorpus(options.name, pairs, valid, test, key_side)
     for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
         if seen := repetitions(held, corpus.train):
             report(
@@ -175,20 +175,19 @@ def _split(
     filters: PairFilters,
     report: Callable[[str], None],
 ) -> SplitCorpus:
-    taken = pairs[: config.first]
     if config.split == "hashed-groups":
-        names = group_names(taken, key_side=key_side)
-        parts = split_pairs(taken, key_side=key_side, names=names)
+        names = group_names(pairs, key_side=key_side)
+        parts = split_pairs(pairs, key_side=key_side, names=names)
     else:
-        names = [getattr(pair, key_side) for pair in taken]
-        parts = shuffle_pairs(taken, seed=config.seed, key_side=key_side)
+        names = [getattr(pair, key_side) for pair in pairs]
+        parts = shuffle_pairs(pairs, seed=config.seed, key_side=key_side)
     for group, size in Counter(names).most_common(1):
-        if 1 < size >= LARGE_GROUP * len(taken):
-            inside = [pair for pair, one in zip(taken, names, strict=True) if one == group]
+        if 1 < size >= LARGE_GROUP * len(pairs):
+            inside = [pair for pair, one in zip(pairs, names, strict=True) if one == group]
             ((sentence, _),) = Counter(chain.from_iterable(inside)).most_common(1)
             (where,) = (SET_NAMES[part] for part, found in parts.items() if inside[0] in found)
             report(
-                f"Warning: {size:,} of {len(taken):,} pairs are one group of the split, because they share sentences "
+                f"Warning: {size:,} of {len(pairs):,} pairs are one group of the split, because they share sentences "
                 f"such as {sentence!r:.60}. All are in the {where}. Remove such pairs, or pass --valid and --test."
             )
     for part in ("valid", "test"):
@@ -200,7 +199,7 @@ def _split(
         if not found:
             raise ValueError(
                 f"{name}: expected pairs in every set, received none in the {SET_NAMES[part]} after splitting "
-                f"{len(taken):,} pairs. Use a larger corpus, or pass these sets as files with --valid and --test."
+                f"{len(pairs):,} pairs. Use a larger corpus, or pass these sets as files with --valid and --test."
             )
     return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)
 

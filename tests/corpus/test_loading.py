@@ -10,9 +10,9 @@ import pytest
 from tiny import write_pairs
 
 from nmt_keras.config import CorpusConfig, PairFilters
-from nmt_keras.corpus import Pair, columns, part_sha256, split_corpus
+from nmt_keras.corpus import Pair, columns, part_sha256
 from nmt_keras.corpus.columns import Columns
-from nmt_keras.corpus.loading import load_corpus, load_pairs
+from nmt_keras.corpus.loading import load_corpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import sample_pairs
 
@@ -40,19 +40,11 @@ def test_a_corpus_is_called_after_its_file_or_what_two_share_and_never_like_the_
     assert CorpusOptions(files).name == name
 
 
-def sample_file(path: Path) -> list[Pair]:
-    """Writes 360 sample pairs to a TSV file, source first. Returns the pairs."""
-    whole = split_corpus("sample", sample_pairs(), key_side="target")
-    taken = [*whole.train[:300], *whole.valid[:30], *whole.test[:30]]
-    write_pairs(path, taken)
-    return taken
-
-
 @pytest.mark.parametrize("split", ["hashed-groups", "shuffled-groups"])
 @pytest.mark.parametrize("files", [("es-en.tsv",), ("both.es", "both.en"), ("sample",)], ids=len)
-def test_both_directions_share_the_parts_and_their_key(files, split, tmp_path, monkeypatch):
+def test_both_directions_share_the_parts_and_their_key(files, split, pairs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pairs = sample_file(tmp_path / "es-en.tsv")
+    write_pairs("es-en.tsv", pairs)
     Path("both.es").write_text("".join(f"{pair.source}\n" for pair in pairs), "utf-8")
     Path("both.en").write_text("".join(f"{pair.target}\n" for pair in pairs), "utf-8")
     wanted = CorpusConfig(split=split)
@@ -100,11 +92,6 @@ def test_validation_files_have_columns_of_their_own(published, pairs):
     assert list(corpus.valid) == pairs[:20]
 
 
-def test_a_table_to_evaluate_has_its_source_first_even_if_no_corpus_is_named(tmp_path):
-    (tmp_path / "own.tsv").write_text("No.\tNo, no.\n")
-    assert load_pairs(CorpusOptions(), [str(tmp_path / "own.tsv")], print) == [Pair("No.", "No, no.")]
-
-
 def test_several_tables_form_one_corpus_if_they_are_named_tables(pairs, tmp_path):
     files = tuple(str(tmp_path / name) for name in ("a.tsv", "b.tsv", "c.tsv", "dev.tsv"))
     for begin, file in enumerate(files):
@@ -128,7 +115,7 @@ def test_several_tables_form_one_corpus_if_they_are_named_tables(pairs, tmp_path
 
 @pytest.mark.corpus
 def test_both_directions_of_the_published_corpus_have_the_published_parts():
-    published = {  # shared with tests/corpus/test_split.py
+    published = {
         "train": "b9f487d24a67515cd5e2c5aa45fbd046727009bfc5aee4bc35fa56bfe327f09b",
         "valid": "fee1a355c901469989df7d25c41ed07e33c6affd78cdb16d7a78382ec03a25d5",
         "test": "088063b6dd7ea5fa3a82606424ae51ff5ea3929d0a218e77a6d51a99f412ea61",
@@ -138,15 +125,6 @@ def test_both_directions_of_the_published_corpus_have_the_published_parts():
         corpus = loaded(options)
         parts = {part: part_sha256(getattr(corpus, part), key_side=corpus.key_side) for part in published}
         assert (parts, options.language_tags) == (published, languages)
-
-
-def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
-    pairs = sample_file(tmp_path / "pairs.tsv")
-    wanted = CorpusConfig(first=200, split="shuffled-groups")
-    corpus = loaded(CorpusOptions((str(tmp_path / "pairs.tsv"),)), wanted)
-    parts = (corpus.train, corpus.valid, corpus.test)
-    assert sum(len(part) for part in parts) == 200
-    assert {pair for part in parts for pair in part} == set(pairs[:200])
 
 
 def test_filters_apply_to_generated_sets_and_are_counted_for_sets_of_ones_own(tmp_path, pairs):
@@ -217,14 +195,6 @@ def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(pairs
     assert loaded(options).train == found.train  # evaluation does not read alignments
 
 
-def aligned(folder, pairs, text):
-    """Returns the corpus of ``pairs`` with the alignments ``text``."""
-    write_pairs(folder / "pairs.tsv", pairs)
-    (folder / "pairs.align").write_text(text.replace("\n", "\r\n"), "utf-8-sig", newline="")
-    options = CorpusOptions((str(folder / "pairs.tsv"),), alignments=str(folder / "pairs.align"))
-    return loaded(options, with_alignments=True)
-
-
 @pytest.mark.parametrize(
     ("text", "received"),
     [
@@ -241,8 +211,10 @@ def aligned(folder, pairs, text):
     ids=["too few", "too many", "no links", "beyond the words", "too large", "no number"],
 )
 def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
+    (tmp_path / "pairs.align").write_text(text.replace("\n", "\r\n"), "utf-8-sig", newline="")
+    files = str(write_pairs(tmp_path / "pairs.tsv", pairs)), str(tmp_path / "pairs.align")
     with pytest.raises(ValueError, match=received):
-        aligned(tmp_path, pairs, text)
+        loaded(CorpusOptions(files[:1], alignments=files[1]), with_alignments=True)
 
 
 @pytest.mark.parametrize(
