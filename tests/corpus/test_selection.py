@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nmt_keras.corpus import read_pairs
-from nmt_keras.corpus.selection import EDGE, UNKNOWN, BigramModel, difference, select, split_words
+from nmt_keras.corpus.selection import EDGE, UNKNOWN, BigramModel, select, split_words
 
 SENTENCES = [["a", "b", "a"], ["a", "c"], ["b", "rare"]]
 VOCABULARY = {"a", "b", "c"}
@@ -36,15 +36,6 @@ def test_the_cross_entropy_is_a_mean_over_the_words_and_the_end():
     steps = [(EDGE, "b"), ("b", UNKNOWN), (UNKNOWN, EDGE)]
     wanted = -np.mean([np.log(model.probability(word, before)) for before, word in steps])
     assert model.cross_entropy(["b", "never seen"]) == pytest.approx(wanted)
-
-
-def test_a_sentence_of_the_domain_has_a_negative_difference():
-    domain, general = (
-        ["the cat sleeps .", "the cat eats ."] * 4,
-        ["resolution 5 of 1999 :", "annex to resolution 7 :"] * 4,
-    )
-    score = difference(domain, general)
-    assert score("The cat sleeps.") < 0.0 < score("annex to resolution 5 :")
 
 
 def test_words_are_lower_case_and_signs_stand_alone():

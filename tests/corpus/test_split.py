@@ -27,7 +27,8 @@ def english_spanish(*sentences):
     [
         ("¿Adónde vas?", "adonde vas"),
         ("  I'm — NOT_here!\n", "i m not here"),
-        ("Señor N\u0303", "senor n"),
+        ("Señor N\u0303 Hà Nội", "senor n ha noi"),
+        ("Ωδή Ёлка за\u0301мок n\u0308", "ωδη елка замок n"),
         ("ﬁne № ½", "fine no 1 2"),
         ("İstanbul", "istanbul"),
         ("Straße", "strasse"),
@@ -48,12 +49,6 @@ def english_spanish(*sentences):
 def test_a_key_keeps_letters_their_marks_and_digits_and_signs_if_there_is_nothing_else(sentence, key):
     assert sentence_key(sentence) == key
     assert sentence_key(unicodedata.normalize("NFD", sentence)) == key
-
-
-@pytest.mark.parametrize("accented", ["Ñandú", "Ωδή", "Ёлка", "за\u0301мок", "Hà Nội", "n\u0308"])
-def test_accents_of_cased_scripts_do_not_count(accented):
-    plain = "".join(each for each in unicodedata.normalize("NFD", accented) if not unicodedata.combining(each))
-    assert sentence_key(accented) == sentence_key(plain.upper())
 
 
 @pytest.mark.parametrize(
@@ -103,15 +98,6 @@ def test_the_hash_of_the_group_s_name_chooses_the_part():
         expected["test" if place < 0.03 else "valid" if place < 0.06 else "train"].append(pair)
     assert min(map(len, expected.values())) > 5
     assert split_pairs(pairs, key_side="target") == expected
-
-
-def test_the_parts_hold_the_same_sentences_in_both_directions():
-    forward = english_spanish(*((f"Number {number}", f"Número {number % 90}") for number in range(300)))
-    backward = [Pair(source=pair.target, target=pair.source) for pair in forward]
-    there, back = split_pairs(forward, key_side="target"), split_pairs(backward, key_side="source")
-    for part in ("train", "valid", "test"):
-        assert [(pair.target, pair.source) for pair in back[part]] == there[part]
-        assert part_sha256(back[part], key_side="source") == part_sha256(there[part], key_side="target")
 
 
 def test_a_part_s_digest_is_that_of_its_sorted_lines():
