@@ -68,16 +68,12 @@ def test_names_numbers_and_addresses_are_found(codec, sentence, copied):
     assert copies_of(codec, sentence) == [copied]
 
 
-def test_a_sentence_of_copied_words_alone_has_no_words(codec):
-    sentences = ["ana.b@example.com, 10:30.", "A4", "¿7?", "Ximena", "Es 10:30.", "Ñ", ""]
-    found = codec.encode_source(tf.constant(sentences)).has_words.numpy().tolist()
-    assert found == [False, False, False, True, True, True, False]
-
-
-def test_a_sentence_in_another_script_is_copied_as_a_whole(codec):
-    sentences = ["(ง •̀_•́)ง", "Ω", "Привет!", "一 二 三 四 五 六 七 八 九 十 百.", "Ana, Привет"]
-    found = codec.encode_source(tf.constant(sentences)).has_words.numpy().tolist()
-    assert found == [False, False, False, False, True]
+def test_a_sentence_of_copied_words_or_in_another_script_has_no_words(codec):
+    copied = ["ana.b@example.com, 10:30.", "A4", "¿7?", ""]
+    foreign = ["(ง •̀_•́)ง", "Ω", "Привет!", "一 二 三 四 五 六 七 八 九 十 百."]
+    others = ["Ximena", "Es 10:30.", "Ñ", "Ana, Привет"]
+    found = codec.encode_source(tf.constant([*copied, *foreign, *others])).has_words.numpy().tolist()
+    assert found == [False] * 8 + [True] * 4
 
 
 def test_words_in_another_script_are_text_if_the_training_pairs_do_not_copy_them():
@@ -213,13 +209,6 @@ def test_private_characters_of_a_user_are_no_placeholders(codec):
     tokens = codec.encode_source(tf.constant([f"Tom {SIGNS[0]}."])).tokens
     assert codec.source_tokenizer.first_placeholder not in tokens.ids.numpy()
     assert strings(tokens.text) == [f"Tom {SIGNS[0]}."]
-
-
-def test_saved_tokenizers_copy_the_same_words(codec, tmp_path):
-    codec.source_tokenizer.save(tmp_path)
-    loaded = load_tokenizer(tmp_path)
-    assert loaded.known_words == codec.source_tokenizer.known_words
-    assert loaded.first_placeholder == codec.source_tokenizer.first_placeholder
 
 
 def test_a_tokenizer_of_an_earlier_version_loads(codec, tmp_path):

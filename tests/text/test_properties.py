@@ -19,7 +19,7 @@ from nmt_keras.config import TokenizerConfig
 from nmt_keras.corpus import Pair, sentence_key
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.reading import ReadReport, parse_table
-from nmt_keras.io.lines import INVISIBLE, byte_blocks, text_blocks
+from nmt_keras.io.lines import INVISIBLE, text_blocks
 from nmt_keras.io.sentences import rejoin, split
 from nmt_keras.text import Codec, WordTokenizer, fit_tokenizer
 from nmt_keras.text.normalisation import BYTES_PER_TOKEN, normalise, normalise_lines
@@ -81,14 +81,6 @@ def test_lines_are_read_as_they_were_written_however_they_arrive(written, end, s
     found = [*chain.from_iterable(text_blocks(stream, "stream", said.append))]
     assert found == [line.replace("\0", "\ufffd") for line in written]
     assert bool(said) == ("\0" in content)
-
-
-@quick
-@given(st.binary(max_size=60), st.integers(1, 9))
-def test_any_bytes_are_lines_however_they_arrive(content, size):
-    assume(b"\n" in content or b"\r" not in content)
-    whole = [*chain.from_iterable(byte_blocks(io.BytesIO(content), "stream"))]
-    assert [*chain.from_iterable(byte_blocks(Trickle(content, size), "stream"))] == whole
 
 
 def table(rows, form):
