@@ -220,23 +220,16 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         best = min(result["validations"], key=lambda row: row["valid_loss"])
         assert result["best_step"] == best["step"]
         assert [row["step"] for row in result["validations"]] == [150, 300]
-        rates = [row["learning_rate"] for row in result["pilots"]]
-        assert rates == [0.01, 0.02]
+        assert [row["learning_rate"] for row in result["pilots"]] == [0.01, 0.02]
         assert result["recipe"]["train"]["learning_rate"] == chosen_rate("", result["pilots"])
         if result["seed"] == 1:
             assert result["validations"][0]["valid_loss"] == min(row["valid_loss"] for row in result["pilots"])
             assert 0 < sum(row["seconds"] for row in result["pilots"]) < 3600 * result["core_hours"] + 1
         assert (result["alignment"] is None) == (result["name"] == "first")
-    assert (
-        results["first-1"]["recipe"]["train"]["learning_rate"]
-        == (results["first-2"]["recipe"]["train"]["learning_rate"])
-    )
     table = json.loads((out / "table.json").read_text())
     assert (table["runs"], table["finished"]) == (4, 4)
     assert table["core_hours"] == pytest.approx(sum(result["core_hours"] for result in results.values()), abs=0.01)
     assert [row["name"] for row in table["systems"]] == ["first", "second"]
-    assert [row["bleu"]["p"] for row in table["systems"]] == [None, None]  # BLEU near 0 tells nothing apart
-    assert [line for line in printed.splitlines() if line.startswith("| second")]
     assert (out / "table.md").read_text().startswith(printed)
     assert len((out / "first-1.txt").read_text().splitlines()) == results["first-1"]["test_pairs"]
     assert {path.name for path in (out / "runs").iterdir()} == set(results)
