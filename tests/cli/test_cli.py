@@ -48,27 +48,9 @@ def _loaded_once():
 
 
 @pytest.fixture
-def fails(capsys):
-    """Runs a command that must fail with the exit code ``code``. Returns its output on standard error."""
-
-    def run(*arguments, code=1):
-        with pytest.raises(SystemExit) as stop:
-            cli.main(list(map(str, arguments)))
-        assert stop.value.code == code
-        return capsys.readouterr().err
-
-    return run
-
-
-@pytest.fixture
-def answers(capsys):
+def answers(nmt):
     """Runs a command and returns the lines of its standard output."""
-
-    def run(*arguments):
-        cli.main(list(map(str, arguments)))
-        return capsys.readouterr().out.splitlines()
-
-    return run
+    return lambda *arguments: nmt(*arguments).out.splitlines()
 
 
 @pytest.fixture

@@ -25,31 +25,6 @@ RECIPE = replace(TINY_RECIPE, train=TRAIN)
 
 
 @pytest.fixture
-def nmt(capsys):
-    """Runs a command and returns its standard output and standard error."""
-
-    def run(line):
-        cli.main(line.split())
-        return capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def fails(capsys):
-    """Runs a command that must fail and returns its error message."""
-
-    def run(line):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main(line.split() if isinstance(line, str) else line)
-        assert stop.value.code in (1, 2)
-        return capsys.readouterr().err
-
-    return run
-
-
-@pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """The recipe ``tiny``, in an empty working directory."""
     monkeypatch.chdir(tmp_path)
@@ -226,8 +201,8 @@ def test_a_run_is_trained_longer_by_another_version_and_fine_tuned_on_another_co
     assert read_origin(Path("b")).language_tags == ("es", "en")
     command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from
     assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
-    assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
-    assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")
+    assert "--init-from: " in fails("train --init-from none --corpus b.tsv", code=2)
+    assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv", code=2)
 
 
 def test_the_recipe_and_the_languages_of_an_exported_version_are_those_of_a_fine_tuned_run(tmp_path, fails):
@@ -239,7 +214,7 @@ def test_the_recipe_and_the_languages_of_an_exported_version_are_those_of_a_fine
     assert command.chosen() == replace(recipe, train=replace(recipe.train, learning_rate=0.001))
     assert with_languages_of(version, command.data).language_tags == ("es", "en")
     (tmp_path / "saved_model.pb").touch()
-    assert "manifest.json: expected format 3" in fails(f"train --init-from {tmp_path} --corpus mine.tsv")
+    assert "manifest.json: expected format 3" in fails(f"train --init-from {tmp_path} --corpus mine.tsv", code=2)
 
 
 # Layers of the user's own
@@ -251,7 +226,7 @@ def test_a_module_s_layers_are_trained_resumed_and_used_with_import_and_refused_
 ):
     write_pairs("pairs.tsv", pairs)
     train = "train tiny --corpus pairs.tsv --run own"
-    assert "received 'own'. A layer of your own" in fails(f"{train} {own_layers}")
+    assert "received 'own'. A layer of your own" in fails(f"{train} {own_layers}", code=2)
     nmt(f"{train} --import own_layers {own_layers}")
     command = Run("own").facts(Run("own").translator(), (None, None))["command"]
     assert command == f"nmt train tiny --import own_layers {own_layers}"
@@ -269,7 +244,7 @@ def test_a_module_s_layers_are_trained_resumed_and_used_with_import_and_refused_
         "compare own/recipe.json --to out --updates 2",
     ):
         forget_modules()
-        assert "recipe.json: trained with --import own_layers: add --import own_layers." in fails(line), line
+        assert "recipe.json: trained with --import own_layers: add --import own_layers." in fails(line, code=None), line
         assert "own_layers" not in sys.modules
     assert "resuming" in nmt("train --run own --import=own_layers --more-epochs 1").err
     forget_modules()
@@ -282,7 +257,7 @@ def test_a_module_s_layers_are_trained_resumed_and_used_with_import_and_refused_
 
 @pytest.mark.parametrize("name", ["absent", "own_layers.absent", "./own_layers.py", ""])
 def test_a_module_that_does_not_exist_is_refused_but_errors_in_a_module_are_shown(name, own_layers, fails):
-    assert f"nmt: --import: expected a Python module, received '{name}'" in fails(["recipes", "--import", name])
+    assert f"nmt: --import: expected a Python module, received '{name}'" in fails("recipes --import", name, code=2)
     Path("broken.py").write_text("import absent")
     with pytest.raises(ModuleNotFoundError, match="absent"):
         cli.main(["recipes", "--import", "broken"])

@@ -11,13 +11,10 @@ from tyro import _fmtlib
 from nmt_keras import cli
 
 
-def usage_error(line, capsys, monkeypatch):
+def usage_error(line, fails, monkeypatch):
     """Runs a wrong command line and returns its error message."""
     monkeypatch.setattr(cli, "import_tensorflow", lambda *_: pytest.fail("a command was run"))
-    with pytest.raises(SystemExit) as stop:
-        cli.main(line.split())
-    message = capsys.readouterr().err
-    assert stop.value.code == 2
+    message = fails(line, code=2)
     assert message.startswith(("nmt: ", "nmt serve: "))
     assert message.count("\n") == 1
     return message
@@ -49,10 +46,10 @@ def usage_error(line, capsys, monkeypatch):
     ],
 )
 @pytest.mark.parametrize(("columns", "boxes"), [("60", True), ("300", False)])
-def test_mistakes_are_one_line_for_any_width_and_style_of_the_box(line, message, columns, boxes, capsys, monkeypatch):
+def test_mistakes_are_one_line_for_any_width_and_style_of_the_box(line, message, columns, boxes, fails, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(_fmtlib, "_FORCE_UTF8_BOXES", boxes)
-    assert usage_error(line, capsys, monkeypatch) == message
+    assert usage_error(line, fails, monkeypatch) == message
 
 
 @pytest.mark.parametrize(
@@ -120,9 +117,9 @@ def test_mistakes_are_one_line_for_any_width_and_style_of_the_box(line, message,
         ("plot heatmap x README.md", ("SENTENCE: ", "'README.md'")),
     ],
 )
-def test_a_wrong_command_line_ends_with_2_before_anything_is_loaded(line, parts, capsys, monkeypatch):
+def test_a_wrong_command_line_ends_with_2_before_anything_is_loaded(line, parts, fails, monkeypatch):
     monkeypatch.chdir(ROOT)
-    message = usage_error(line, capsys, monkeypatch)
+    message = usage_error(line, fails, monkeypatch)
     assert [part for part in parts if part not in message] == []
     assert message.endswith("--help.\n")
 
@@ -187,8 +184,7 @@ def test_the_programs_of_serving_report_mistakes_in_one_line_too(module):
     assert done.stderr.endswith(f"See python -m {module} --help.\n")
 
 
-def test_an_error_shows_control_characters(capsys):
+def test_an_error_shows_control_characters(fails):
     files = ["no\x1b[2J"] * 2
-    with pytest.raises(SystemExit):
-        cli.main(["select", "--corpus", *files, "--domain", *files, "--words", "1", "--to", "no.gz"])
-    assert "no\\x1b[2J" in capsys.readouterr().err
+    message = fails("select --words 1 --to no.gz --corpus", *files, "--domain", *files)
+    assert "no\\x1b[2J" in message
