@@ -95,24 +95,22 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", ["test", pytest.param("valid", marks=pytest.mark.slow)])
 def test_a_corpus_with_held_out_files_becomes_a_run_that_is_evaluated_plotted_and_not_trained_twice(
-    part, tiny, pairs, nmt, fails, monkeypatch
+    tiny, pairs, nmt, fails, monkeypatch
 ):
-    """The whole corpus is training data. A sentence of the last held-out file is in it."""
+    """The whole corpus is training data. A sentence of the test set is in it."""
     write_pairs("mine.tsv", pairs[:90])
     write_pairs("dev.tsv", pairs[90:110])
-    write_pairs(f"{part}.tsv", [*pairs[110:], pairs[0]])
+    write_pairs("test.tsv", [*pairs[110:], pairs[0]])
     Path("mine.align").write_text("0-0\n" * 90)
     monkeypatch.setattr("nmt_keras.training.tensorboard.FIRST_PROFILED", 1)
-    files = "--valid dev.tsv --test test.tsv" if part == "test" else "--valid valid.tsv"
-    counts = "20 to validate, 11 to test." if part == "test" else "11 to validate."
-    files += " --alignments mine.align --run run --tensorboard --profile 1"
+    files = "--valid dev.tsv --test test.tsv --alignments mine.align --run run --tensorboard --profile 1"
+    counts = "20 to validate, 11 to test."
     shown, said = nmt(f"train tiny --corpus mine.tsv {files}")
     assert shown == "run\n"
     assert f"mine: 90 pairs to train on, {counts} Run directory: run" in said
-    assert re.search(rf"--{part}: [1-9]\d? of 11 pairs share a sentence with the training data", said)
-    assert re.findall(r"^(\w+): BLEU", said, re.MULTILINE) == (["valid", "test"] if part == "test" else ["valid"])
+    assert re.search(r"--test: [1-9]\d? of 11 pairs share a sentence with the training data", said)
+    assert re.findall(r"^(\w+): BLEU", said, re.MULTILINE) == ["valid", "test"]
     assert json.loads(Path("run/corpus.json").read_text())["sha256"].keys() >= {"train", "alignments"}
     assert list(Path("run/tensorboard").glob("events.*"))
     assert list(Path("run/tensorboard").rglob("*.xplane.pb"))
@@ -122,20 +120,17 @@ def test_a_corpus_with_held_out_files_becomes_a_run_that_is_evaluated_plotted_an
     assert Path("run/log.jsonl").read_bytes() == log
     assert "model.dropout 0.1 -> 0.4" in fails("train --run run --model.dropout 0.4")
 
-    if part == "valid":
-        assert "--part valid" in fails("evaluate run")
     Path("mine.tsv").unlink()  # evaluation reads only the held-out file
-    evaluate = f"evaluate run --part {part}"
-    found = json.loads(nmt(f"{evaluate} --to report --json").out)
+    found = json.loads(nmt("evaluate run --to report --json").out)
     scores = json.loads(Path("run/scores.json").read_text())
-    assert found["systems"][0]["bleu"]["mean"] == pytest.approx(scores[part]["bleu"], abs=0.01)
-    assert (found["title"], found["sentences"]) == (f"mine, {part}", 11)
-    assert Path("report/report.md").read_text("utf-8").startswith(f"# mine, {part}: 11 sentences")
+    assert found["systems"][0]["bleu"]["mean"] == pytest.approx(scores["test"]["bleu"], abs=0.01)
+    assert (found["title"], found["sentences"]) == ("mine, test", 11)
+    assert Path("report/report.md").read_text("utf-8").startswith("# mine, test: 11 sentences")
     assert nmt("plot curves run --to curves.svg").out == "curves.svg\n"
     for drawn in ("curves.svg", "report/scores.svg", "report/bleu-by-length.svg"):
         assert Path(drawn).read_bytes().startswith(b"<?xml")
-    write_pairs(f"{part}.tsv", pairs[100:])
-    assert "--corpus: " in fails(evaluate)
+    write_pairs("test.tsv", pairs[100:])
+    assert "--corpus: " in fails("evaluate run")
 
 
 @pytest.mark.long
