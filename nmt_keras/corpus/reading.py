@@ -137,7 +137,7 @@ def read_pairs(
             malformed lines.
     """
     columns = Columns(source_column=source_column, target_column=target_column)
-    return collect(stream_pairs(path, columns), str(path), max_malformed)
+    return collect(stream_files([path], columns), str(path), max_malformed)
 
 
 def read_parallel(source_path: str | Path, target_path: str | Path, *, max_malformed: float = 0.01) -> Corpus:
@@ -149,12 +149,6 @@ def read_parallel(source_path: str | Path, target_path: str | Path, *, max_malfo
             count.
     """
     return collect(stream_parallel(source_path, target_path), f"{source_path} and {target_path}", max_malformed)
-
-
-def stream_pairs(path: str | Path, columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
-    """Yields the layout of a table, each pair and each malformed line; see ``read_pairs``."""
-    with open_text(path) as stream:
-        yield from parse_table(stream, path, columns)
 
 
 def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
@@ -336,8 +330,11 @@ def stream_files(
     """Yields the layout, each pair and each malformed line of a table, or of a source and a target file."""
     if len(files) == 2:
         source, target = columns.order
-        return stream_parallel(files[source], files[target], uneven)
-    return stream_pairs(files[0], columns.of(str(files[0])))
+        yield from stream_parallel(files[source], files[target], uneven)
+    else:
+        columns = columns.of(str(files[0]))
+        with open_text(files[0]) as stream:
+            yield from parse_table(stream, files[0], columns)
 
 
 def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> None:

@@ -50,10 +50,10 @@ class VariedBatches:
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. Threads draw ahead."""
-        return iterate_batches(self._pools, position)
-
-    def _pools(self, epoch: int, begin: int) -> Iterator[Batches]:
-        return (self._drawn(epoch, rows) for rows in self.batches.rows_of_pools(epoch, begin))
+        return iterate_batches(
+            lambda epoch, begin: (self._drawn(epoch, rows) for rows in self.batches.rows_of_pools(epoch, begin)),
+            position,
+        )
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batches:
         """Returns the pairs of a pool as they are drawn."""

@@ -80,7 +80,10 @@ class Codec(tf.Module):
             source, target: [B] string.
         """
         with tf.device("/CPU:0"):
-            sources, targets, copies = self._pairs(source, target)
+            sources, targets = self._sentences(source, target)
+            copies = None
+            if self._placeholders is not None:
+                copies = self._placeholders.find_for_training(sources.words, targets.words)
             return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
 
     def learn_copying(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -174,12 +177,6 @@ class Codec(tf.Module):
             _written(tf.reshape(texts, shape[:2]), capitals),
             _written(tf.reshape(surfaces, shape), capitals[:, tf.newaxis]),
         )
-
-    def _pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[_Sentences, _Sentences, Copies | None]:
-        sources, targets = self._sentences(source, target)
-        if self._placeholders is None:
-            return sources, targets, None
-        return sources, targets, self._placeholders.find_for_training(sources.words, targets.words)
 
     def _sentences(self, source: tf.Tensor, target: tf.Tensor) -> tuple[_Sentences, _Sentences]:
         sources = _Sentences(source, self.source_tokenizer)

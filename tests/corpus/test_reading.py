@@ -12,7 +12,7 @@ import pytest
 
 from nmt_keras.corpus import Fault, Pair, read_pairs, read_parallel
 from nmt_keras.corpus.columns import MAX_COLUMNS, Columns
-from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_pairs, table_rows
+from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_files, table_rows
 from nmt_keras.io.lines import open_text
 
 TABLE = "Go.\tVe.\nStop!\t¡Para!\n".encode()
@@ -204,7 +204,7 @@ def as_json(rows):
 
 
 def found_in(path, **columns):
-    return collect(stream_pairs(path, Columns(**columns)), str(path), 0.0)
+    return collect(stream_files([path], Columns(**columns)), str(path), 0.0)
 
 
 NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
@@ -333,7 +333,7 @@ def test_a_column_of_further_references_is_told(write):
 def test_keys_of_later_json_objects_are_columns_too(write):
     later = [{"es": source, "domain": "talks", "en": target} for source, target in ROWS]
     path = write(as_json([{"es": "Hola.", "domain": "talks"}, *later]), "a.jsonl")
-    pairs, report = collect(stream_pairs(path, Columns(target_column="en")), str(path), 0.5)
+    pairs, report = collect(stream_files([path], Columns(target_column="en")), str(path), 0.5)
     assert pairs == ROWS
     assert report.faults == {Fault.EMPTY_SIDE: 1}
 
@@ -431,7 +431,7 @@ def test_a_csv_row_with_a_comma_too_many_or_an_open_quote_is_no_pair_and_each_of
 @pytest.mark.parametrize(("title", "malformed"), [(b"", 0), (b"My corpus", 0), (b"\xff", 1)])
 def test_a_header_may_follow_a_title_which_is_skipped_and_told_or_a_bad_line(write, title, malformed):
     path = write(title + b"\nSpanish\tEnglish\nHola.\tHello.\nUno.\tOne.\n")
-    corpus = collect(stream_pairs(path, Columns()), str(path), 0.5)
+    corpus = collect(stream_files([path], Columns()), str(path), 0.5)
     assert corpus.pairs == [("Hola.", "Hello."), ("Uno.", "One.")]
     assert (corpus.report.malformed, corpus.report.lines) == (malformed, 2 + malformed)
     assert ("1 line before the header skipped" in str(corpus.report)) == (not malformed)
