@@ -133,12 +133,6 @@ def test_a_prefix_that_another_pipeline_writes_is_refused_and_its_files_stay(fil
     assert contents(tmp_path) == {"part-00000-00000.jsonl": b"{}"}
 
 
-def test_files_that_are_not_there_are_named(exported, tmp_path):
-    run = translate(tmp_path / "*.none", tmp_path / "out", exported)
-    assert run.returncode == 1
-    assert "*.none" in run.stderr
-
-
 def test_a_model_that_is_not_there_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("uno\n")
     command = [sys.executable, "-m", "nmt_keras.pipelines", "--input", "a.txt", "--output", "out", "--model", "nowhere"]
