@@ -1,5 +1,7 @@
 """Configurations of tiny models that train in seconds, and exports of small files."""
 
+import io
+import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +111,23 @@ def write_pairs(path: Path | str, pairs: Iterable[Pair], *more: str) -> Path:
     lines = (f"{pair.source}\t{pair.target}\n" for pair in pairs)
     Path(path).write_text("".join([*lines, *more]), encoding="utf-8")
     return Path(path)
+
+
+def write_sides(stem: Path | str, pairs: Iterable[Pair]) -> tuple[Path, Path]:
+    """Writes pairs to two files whose lines correspond, ``stem`` with .es and .en. Returns the paths."""
+    paths = Path(f"{stem}.es"), Path(f"{stem}.en")
+    for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return paths
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    """Returns a zip file of the contents of files by name."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tiny import write_sides
 
 from benchmarks.check import shifted
 from nmt_keras import cli
@@ -27,23 +28,17 @@ def check(capsys):
     return run
 
 
-def parallel(folder, pairs):
-    for at, name in enumerate(("corpus.es", "corpus.en")):
-        (folder / name).write_text("".join(f"{pair[at]}\n" for pair in pairs), encoding="utf-8")
-    return folder / "corpus.es", folder / "corpus.en"
-
-
 def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(check, tmp_path):
-    assert check(*parallel(tmp_path, PAIRS))[0] == 0
-    code, out = check(*parallel(tmp_path, shifted(PAIRS, 0.5, 1)), "--json")
+    assert check(*write_sides(tmp_path / "corpus", PAIRS))[0] == 0
+    code, out = check(*write_sides(tmp_path / "corpus", shifted(PAIRS, 0.5, 1)), "--json")
     assert (code, json.loads(out)[0]["name"]) == (FOUND, "shifted") == (3, "shifted")
-    source, target = parallel(tmp_path, PAIRS)
+    source, target = write_sides(tmp_path / "corpus", PAIRS)
     assert "swapped" in check(target, source, "--source-language", "es", "--target-language", "en")[1]
     assert check(tmp_path / "missing.tsv")[0] == 1
 
 
 def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, tmp_path):
-    files = parallel(tmp_path, shifted(PAIRS, 0.0, 2))
+    files = write_sides(tmp_path / "corpus", shifted(PAIRS, 0.0, 2))
     code, _ = check(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")
     assert code == FOUND
     report = (tmp_path / "report" / "report.md").read_text("utf-8")
@@ -53,13 +48,13 @@ def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, 
 
 
 def test_files_with_different_numbers_of_lines_and_translations_are_checked(check, tmp_path):
-    source, target = parallel(tmp_path, PAIRS)
+    source, target = write_sides(tmp_path / "corpus", PAIRS)
     target.write_text("".join(f"{pair.target}\n" for pair in PAIRS[5:]), encoding="utf-8")
     _, out = check(source, target, "--json")
     assert {"shifted", "uneven-files"} <= {each["name"] for each in json.loads(out)}
     same = ("--source", source, "--reference", target, "--output", target)
     assert check(*same)[0] == FOUND  # the source has more lines
-    parallel(tmp_path, PAIRS)
+    write_sides(tmp_path / "corpus", PAIRS)
     assert check(*same)[0] == 0
 
 

@@ -1,14 +1,13 @@
 """Downloads: a corpus arrives complete or not at all, and a blocked network is noticed within seconds."""
 
 import hashlib
-import io
 import threading
 import time
-import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from tiny import zipped
 
 from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus import CorpusUnavailable, fetch_corpus, read_pairs
@@ -20,16 +19,7 @@ TEXT = "Go.\tVe.\nStop!\t¡Para!\n".encode()
 SHA256 = hashlib.sha256(TEXT).hexdigest()
 
 
-def zipped(name: str, text: bytes = TEXT, **others: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, text)
-        for other, content in others.items():
-            archive.writestr(f"{other}.txt", content)
-    return packed.getvalue()
-
-
-ZIP = zipped("spa-eng/spa.txt")
+ZIP = zipped({"spa-eng/spa.txt": TEXT})
 
 
 @contextmanager
@@ -77,7 +67,7 @@ def _no_proxy(monkeypatch):
 
 def test_the_zip_is_downloaded_once_and_read_without_unpacking_it(tmp_path):
     folder = tmp_path / "new" / "data"
-    content = zipped("../../evil.txt")
+    content = zipped({"../../evil.txt": TEXT})
     with serving(reply(302), reply(content=content)) as (url, asked):
         for _ in range(2):
             path = fetch_corpus(url, folder, SHA256)
@@ -138,7 +128,10 @@ GERMAN = "".join(
 
 def test_the_pairs_of_two_languages_are_downloaded_by_code(tmp_path, monkeypatch):
     told = []
-    with serving(reply(content=zipped("deu.txt", GERMAN, _about=b"Tab-delimited pairs\tof Tatoeba"))) as (url, asked):
+    with serving(reply(content=zipped({"deu.txt": GERMAN, "_about.txt": b"Tab-delimited pairs\tof Tatoeba"}))) as (
+        url,
+        asked,
+    ):
         monkeypatch.setattr("nmt_keras.corpus.loading.PAIRS_URL", url.replace("spa-eng", "{}-eng"))
         for languages, pair in (("de-eng", ("Satz 0!", "Sentence 0.")), ("eng-deu", ("Sentence 0.", "Satz 0!"))):
             options = CorpusOptions(languages=languages)

@@ -3,11 +3,10 @@
 import hashlib
 import os
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
-from tiny import write_pairs
+from tiny import write_pairs, write_sides, zipped
 
 from nmt_keras.config import CorpusConfig, PairFilters
 from nmt_keras.corpus import Pair, columns, part_sha256
@@ -45,8 +44,7 @@ def test_a_corpus_is_called_after_its_file_or_what_two_share_and_never_like_the_
 def test_both_directions_share_the_parts_and_their_key(files, split, pairs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_pairs("es-en.tsv", pairs)
-    Path("both.es").write_text("".join(f"{pair.source}\n" for pair in pairs), "utf-8")
-    Path("both.en").write_text("".join(f"{pair.target}\n" for pair in pairs), "utf-8")
+    write_sides("both", pairs)
     wanted = CorpusConfig(split=split)
     there, back = (loaded(CorpusOptions(files, reverse=reverse), wanted) for reverse in (False, True))
     for part in ("train", "valid", "test"):
@@ -62,8 +60,7 @@ def published(tmp_path, monkeypatch):
     text = "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()[:1000]).encode()
     monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text).hexdigest())
     (tmp_path / "mine.txt").write_bytes(text)
-    with zipfile.ZipFile(tmp_path / "mine.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("spa.txt", text)
+    (tmp_path / "mine.zip").write_bytes(zipped({"spa.txt": text}))
     (tmp_path / "spa-eng.txt").write_bytes(text + b"And\tmore\n")
     return tmp_path
 

@@ -6,9 +6,9 @@ import gzip
 import io
 import json
 import lzma
-import zipfile
 
 import pytest
+from tiny import zipped
 
 from nmt_keras.corpus import Fault, Pair, read_pairs, read_parallel
 from nmt_keras.corpus.columns import MAX_COLUMNS, Columns
@@ -27,14 +27,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-def zipped(members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return file.getvalue()
 
 
 def read(path, **options):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE, TINY_TEXT, write_pairs
+from tiny import TINY_RECIPE, TINY_TEXT, write_pairs, write_sides
 
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
@@ -29,14 +29,6 @@ from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
 
 FILTERS = FilterConfig(max_tokens=20, max_ratio=3.0)
-
-
-def write_sides(folder, name, pairs):
-    """Writes two files whose lines correspond, and returns their paths."""
-    paths = folder / f"{name}.es", folder / f"{name}.en"
-    for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return paths
 
 
 def prepare(files, folder, source=TINY_TEXT, filters=FILTERS, **fields):
@@ -126,9 +118,9 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
     other = prepare([write_pairs(tmp_path / "b", shuffled)], tmp_path / "B")
     assert shard_bytes(other) == shard_bytes(whole)
     files = [
-        write_sides(tmp_path, "one", pairs[:50]),
+        write_sides(tmp_path / "one", pairs[:50]),
         write_pairs(tmp_path / "b.tsv", pairs[50:60]),
-        write_sides(tmp_path, "two", pairs[60:]),
+        write_sides(tmp_path / "two", pairs[60:]),
     ]
     parted = prepare(files, tmp_path / "C")
     assert parted.record == whole.record
@@ -138,7 +130,7 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
 def test_the_source_comes_first_unless_the_preparation_is_reversed(pairs, tmp_path):
     turned = [Pair(pair.target, pair.source) for pair in pairs]
     whole = prepare([write_pairs(tmp_path / "a", pairs)], tmp_path / "A", shards=2)
-    for name, files in (("B", write_pairs(tmp_path / "b", turned)), ("C", write_sides(tmp_path, "c", turned))):
+    for name, files in (("B", write_pairs(tmp_path / "b", turned)), ("C", write_sides(tmp_path / "c", turned))):
         assert shard_bytes(prepare([files], tmp_path / name, shards=2, reverse=True)) == shard_bytes(whole)
 
 
