@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import Output
-from nmt_keras.export.micro_batching import cut_to_width, merge_requests
+from nmt_keras.export.micro_batching import merge_requests
 from serve.models.servable import load_servable
 from serve.models.status import Code, StatusError
 
@@ -21,7 +21,6 @@ OUTPUTS = {
     "rows": Output("int32", "B", "texts in the batch"),
     "target_lengths": Output("int32", "B", "letters"),
     "letters": Output("int32", "BT", "mask of the letters, times the version"),
-    "shown": Output("string", "BT", "the same as strings"),
 }
 PATIENT = 30_000.0
 """Milliseconds to wait for a full batch. A request that is answered earlier was part of a full batch."""
@@ -37,7 +36,6 @@ def model(version, config, queue="serving_default"):
             "rows": tf.fill([tf.size(text)], tf.size(text)) + 0 * work,
             "target_lengths": lengths,
             "letters": version * tf.cast(tf.sequence_mask(lengths), tf.int32),
-            "shown": tf.where(tf.sequence_mask(lengths), "x", ""),
         }
 
     merging = merge_requests(answer, queue, [TEXT], OUTPUTS, config)
@@ -104,20 +102,6 @@ def test_without_a_waiting_time_a_request_does_not_wait_for_others(load):
     assert ask(load(max_batch_size=100), ["a"])["rows"].tolist() == [1]
 
 
-def test_a_request_larger_than_a_batch_is_searched_in_parts_and_answered_whole(load):
-    lengths = [1, 2, 3, 5, 0, 1, 2]
-    reply = ask(load(max_batch_size=3, wait_ms=10.0), ["a" * n for n in lengths])
-    assert reply["rows"].tolist() == [3, 3, 3, 3, 3, 3, 1]
-    assert reply["target_lengths"].tolist() == lengths
-    assert reply["letters"].tolist() == [[1] * n + [0] * (5 - n) for n in lengths]
-    assert reply["shown"].tolist() == [[b"x"] * n + [b""] * (5 - n) for n in lengths]
-
-
-def test_a_request_of_no_text_is_answered_empty(load):
-    reply = ask(load(max_batch_size=3, wait_ms=PATIENT), [])
-    assert {name: len(values) for name, values in reply.items()} == dict.fromkeys(OUTPUTS, 0)
-
-
 def test_sources_and_targets_of_unequal_number_are_refused():
     inputs = [tf.TensorSpec([None], tf.string, name=name) for name in ("source", "target")]
 
@@ -153,17 +137,3 @@ def test_two_versions_in_one_process_have_separate_queues(tmp_path):
     found = at_once(*(partial(function, ["a"]) for function in functions))
     assert [np.array(reply["rows"]).tolist() for reply in found] == [[1], [1]]
     assert [int(reply["letters"][0, 0]) for reply in found] == [1, 5]
-
-
-def test_axes_are_cut_to_their_longest_row():
-    outputs = {
-        "source_lengths": Output("int32", "B", ""),
-        "lengths": Output("int32", "BK", ""),
-        "alignment": Output("float32", "BKTS", ""),
-    }
-    found = {
-        "source_lengths": tf.constant([3, 2]),
-        "lengths": tf.constant([[1, 5], [4, 0]]),
-        "alignment": tf.zeros([2, 2, 7, 11]),
-    }
-    assert cut_to_width(found, outputs)["alignment"].shape == (2, 2, 5, 3)
