@@ -16,7 +16,6 @@ from nmt_keras.io.files import (
     make_writable_folder,
     read_json,
     read_rows,
-    replacing,
     sole_writer,
     sync,
     to_json,
@@ -112,13 +111,6 @@ def test_the_clock_of_the_file_system_says_how_old_a_partial_file_is(tmp_path):
     (tmp_path / "a.json.1f.partial").write_text("half")
     write_whole(tmp_path / "a.json", "text")
     assert (tmp_path / "a.json.1f.partial").exists()
-
-
-def test_a_file_of_a_failed_block_is_removed_and_the_old_one_stays(tmp_path):
-    write_whole(tmp_path / "file", "old")
-    with pytest.raises(OSError, match="file: could not be written; Input"), replacing(tmp_path / "file") as partial:
-        partial.write_text("new") and failing(errno.EIO)()
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 def failing_lock(*_):
