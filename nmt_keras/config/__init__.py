@@ -2,7 +2,6 @@
 
 from nmt_keras.config.checks import (
     choices,
-    nearest_multiple,
     record_from,
     require,
     require_choice,
@@ -41,7 +40,6 @@ __all__ = [
     "TokenizerConfig",
     "TrainConfig",
     "choices",
-    "nearest_multiple",
     "record_from",
     "require",
     "require_choice",

@@ -57,11 +57,6 @@ def require_rules(record: Any, rules: Iterable[Rule]) -> None:
         require(rule.holds(record), rule.fields, rule.expected.format(**vars(record)), shown, rule.hint)
 
 
-def nearest_multiple(size: float, of: int) -> int:
-    """Returns the positive multiple of ``of`` that is nearest to ``size``."""
-    return max(of, of * round(size / of))
-
-
 REMOVED: dict[str, dict[str, object]] = {
     "EncoderConfig": {"merge": "concatenate", "residual": False},
     "DecoderConfig": {"residual": False},

@@ -3,15 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
-from nmt_keras.config.checks import (
-    Rule,
-    nearest_multiple,
-    require,
-    require_choices,
-    require_each,
-    require_positive,
-    require_rules,
-)
+from nmt_keras.config.checks import Rule, require, require_choices, require_each, require_positive, require_rules
 
 AttentionKind = Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"]
 
@@ -400,7 +392,7 @@ class ModelConfig:
         require(width > 0.0, "width", "a positive number", width)
 
         def times(size: int, multiple: int = 1) -> int:
-            return nearest_multiple(width * size, multiple)
+            return max(multiple, multiple * round(width * size / multiple))
 
         encoder, attention, decoder = self.encoder, self.attention, self.decoder
         attentive = decoder.order == "self-attention"
