@@ -47,22 +47,17 @@ LECTURE_RNN = Recipe(
 """Encoder: h_t = f(W^(hh) h_{t-1} + W^(hx) x_t). Decoder: h_t = f(W^(hh) h_{t-1}) and y = softmax(W^(S) h_t), with the
 encoder's W^(hh)."""
 
-
-def _on(base: Recipe, name: str, model: ModelConfig) -> Recipe:
-    return replace(base, name=name, model=model)
-
-
-LECTURE_SEPARATE = _on(
+LECTURE_SEPARATE = replace(
     LECTURE_RNN,
-    "lecture-separate",
-    replace(LECTURE_RNN.model, decoder=replace(LECTURE_RNN.model.decoder, shares_recurrence=False)),
+    name="lecture-separate",
+    model=replace(LECTURE_RNN.model, decoder=replace(LECTURE_RNN.model.decoder, shares_recurrence=False)),
 )
 """Extension 1: separate weights for encoder and decoder."""
 
-LECTURE_FED = _on(
+LECTURE_FED = replace(
     LECTURE_SEPARATE,
-    "lecture-fed",
-    replace(
+    name="lecture-fed",
+    model=replace(
         LECTURE_SEPARATE.model,
         attention=AttentionConfig(kind="fixed"),
         decoder=replace(LECTURE_SEPARATE.model.decoder, reads_words=True),
@@ -70,10 +65,10 @@ LECTURE_FED = _on(
 )
 """Extension 2: each decoder state is computed from h_{t-1}, c = h_T and y_{t-1}."""
 
-LECTURE_DEEP = _on(
+LECTURE_DEEP = replace(
     LECTURE_FED,
-    "lecture-deep",
-    replace(
+    name="lecture-deep",
+    model=replace(
         LECTURE_FED.model,
         encoder=replace(LECTURE_FED.model.encoder, layers=2),
         decoder=replace(LECTURE_FED.model.decoder, layers=2),
@@ -81,10 +76,10 @@ LECTURE_DEEP = _on(
 )
 """Extension 3: stacked layers."""
 
-LECTURE_BIDIRECTIONAL = _on(
+LECTURE_BIDIRECTIONAL = replace(
     LECTURE_DEEP,
-    "lecture-bidirectional",
-    replace(
+    name="lecture-bidirectional",
+    model=replace(
         LECTURE_DEEP.model,
         encoder=replace(LECTURE_DEEP.model.encoder, direction="bidirectional"),
         decoder=replace(LECTURE_DEEP.model.decoder, initial_state="both"),
@@ -93,9 +88,9 @@ LECTURE_BIDIRECTIONAL = _on(
 """Extension 4: a bidirectional encoder. Two more things change with it: c has the last states of both directions, and
 the decoder's initial state is computed from both."""
 
-LECTURE_REVERSED = _on(
+LECTURE_REVERSED = replace(
     LECTURE_DEEP,
-    "lecture-reversed",
-    replace(LECTURE_DEEP.model, encoder=replace(LECTURE_DEEP.model.encoder, direction="backward")),
+    name="lecture-reversed",
+    model=replace(LECTURE_DEEP.model, encoder=replace(LECTURE_DEEP.model.encoder, direction="backward")),
 )
 """Extension 5: reversed source."""
