@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choices, require_positive
+from nmt_keras.config.checks import require, require_choices, require_each, require_positive
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class PairFilters:
     """If True, a pair that occurs several times is kept once."""
 
     def __post_init__(self) -> None:
-        name = f"{type(self).__name__}.max_ratio"
-        require(self.max_ratio is None or self.max_ratio >= 1.0, name, "None, or at least 1", self.max_ratio)
+        require_each(self, lambda ratio: ratio is None or ratio >= 1.0, "None, or at least 1", "max_ratio")
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,12 @@ class TokenizerConfig:
         )
         require(self.max_tokens >= 2, "TokenizerConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         if self.kind != "subword":
-            hint = "Remove it, or use a subword tokenizer."
-            name = "TokenizerConfig.sentencepiece_model"
             require(
-                not self.sentencepiece_model, name, f"none for {self.kind} tokenizers", self.sentencepiece_model, hint
+                not self.sentencepiece_model,
+                "TokenizerConfig.sentencepiece_model",
+                f"none for {self.kind} tokenizers",
+                self.sentencepiece_model,
+                "Remove it, or use a subword tokenizer.",
             )
         if self.kind != "word":
             cased, hint = f"False for {self.kind} tokenizers", "Only word tokenizers can remove case and accents."
