@@ -209,9 +209,7 @@ def test_a_weight_too_large_for_half_precision_is_named(translators, tmp_path):
 # Serving
 
 
-@pytest.fixture(scope="module")
-def loading(folders):
-    """The compact export in the embedded server, and the signature and rows of each request that ran during loading."""
+def test_the_embedded_server_answers_the_warm_up_requests_while_it_loads(folders, monkeypatch):
     seen, run = [], Servable.run
 
     def note(self, signature, inputs, seconds):
@@ -219,15 +217,8 @@ def loading(folders):
         seen.append((name, *map(len, inputs.values())))
         return run(self, signature, inputs, seconds)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Servable, "run", note)
-        servable = load_warm(folders["compact"])
-    yield servable, seen
-    servable.close()
-
-
-def test_the_embedded_server_answers_the_warm_up_requests_while_it_loads(loading):
-    _, seen = loading
+    monkeypatch.setattr(Servable, "run", note)
+    load_warm(folders["compact"]).close()
     sides = {name: len(signature.inputs) for name, signature in CONTRACT.items()}
     assert seen == [(name, *[rows] * sides[name]) for name in CONTRACT for rows in (1, LARGE)]
 

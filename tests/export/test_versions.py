@@ -134,11 +134,6 @@ def test_the_next_number_follows_the_largest_one(translator, folder):
 # The card
 
 
-def card(translator, folder, manifest=None, **config):
-    version = export(translator, folder, manifest, ExportConfig(**config))
-    return (version / "assets.extra" / "README.md").read_text("utf-8")
-
-
 def test_the_card_names_recipe_corpus_scores_and_languages(translator, folder):
     manifest = {
         "recipe": asdict(TINY_RECIPE),
@@ -147,7 +142,8 @@ def test_the_card_names_recipe_corpus_scores_and_languages(translator, folder):
         "languages": {"source": "es", "target": "en"},
         "command": "nmt train rnnsearch-small --minutes 60",
     }
-    text = card(translator, folder, manifest, data_licence="Tatoeba, CC BY 2.0", limitations=("Dates are wrong.",))
+    config = ExportConfig(data_licence="Tatoeba, CC BY 2.0", limitations=("Dates are wrong.",))
+    text = (export(translator, folder, manifest, config) / "assets.extra" / "README.md").read_text("utf-8")
     assert "\n- Dates are wrong.\n\n## " in text
     assert "Licence of the data: Tatoeba, CC BY 2.0." in text
     assert "    nmt train rnnsearch-small --minutes 60\n" in text

@@ -1,7 +1,5 @@
 """Weights are read before a loop."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -10,12 +8,6 @@ from combinations import COMBINATIONS
 
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import build_model
-
-SOURCE = tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]])
-
-
-def build(name):
-    return build_model(dataclasses.replace(COMBINATIONS[name], dropout=0.2), 19, 23)
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
@@ -41,8 +33,8 @@ def test_state_that_a_forward_pass_changes_is_written_back(in_graph):
 
 
 def test_a_block_within_a_block_keeps_the_precision_of_the_outer_one():
-    model = build("conditional")
-    memory = model.encode(SOURCE)
+    model = build_model(COMBINATIONS["conditional"], 19, 23)
+    memory = model.encode(tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]]))
     state, ids = model.initial_state(memory), tf.constant([[2], [2]])
     exact = model.step(ids, state, memory).logits
     with weights_read_once(model, precision="bfloat16"):

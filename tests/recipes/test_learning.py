@@ -48,12 +48,7 @@ class Score(NamedTuple):
 
 
 def learn(config, task, steps, rate=4e-3, seed=1):
-    """Trains a model and scores its greedy translations of other pairs."""
-    return score(trained(config, task, steps, rate, seed), task)
-
-
-def trained(config, task, steps, rate, seed=1):
-    """Returns a model after training on new pairs in each of ``steps`` steps."""
+    """Trains a model on new pairs in each step, and scores its greedy translations of other pairs."""
     keras.utils.set_random_seed(seed)
     model = build_model(config, LETTERS.stop, LETTERS.stop)
     updater = Updater(
@@ -62,7 +57,7 @@ def trained(config, task, steps, rate, seed=1):
     random = np.random.default_rng(1)
     for step in range(steps):
         updater.train_step([task.draw(random, 64)], step, learning_rate(updater.config, step, steps))
-    return model
+    return score(model, task)
 
 
 def score(model, task):
