@@ -30,7 +30,6 @@ def first_step(model):
 def test_probabilities_and_alignments_are_the_models_means(models):
     found, each = first_step(Ensemble(models)), [first_step(model) for model in models]
     wanted = np.mean([tf.nn.softmax(step.logits) for step in each], axis=0)
-    np.testing.assert_allclose(tf.nn.softmax(found.logits), wanted, atol=1e-6)
     np.testing.assert_allclose(tf.exp(found.logits), wanted, atol=1e-6)
     np.testing.assert_allclose(found.alignment, np.mean([step.alignment for step in each], axis=0), atol=1e-6)
 
