@@ -272,9 +272,6 @@ class ShardedBatches:
         batch_tokens: Maximum number of target positions of a batch; see ``rows_by_bucket``.
         pool_size: Number of pairs that are sorted together.
         seed: Seed of the order.
-
-    Raises:
-        ValueError: the corpus has no pairs.
     """
 
     def __init__(
