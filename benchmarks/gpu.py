@@ -405,7 +405,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
 
     from benchmarks.train_speed import rates
     from nmt_keras.training import Updater
-    from nmt_keras.training.compiling import compile_and_time
+    from nmt_keras.training.compiling import compile_updates
     from nmt_keras.training.execution import build_for_training
 
     system, sizes = SYSTEMS[name], sizes_of(settings)
@@ -416,7 +416,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
         updater = Updater(build_for_training(recipe, vocabulary, vocabulary), recipe.train)
         peak_megabytes()
         began = time.perf_counter()
-        compile_and_time(updater, batches, lambda _: None)
+        compile_updates(updater, batches, lambda _: None)
         compiling = time.perf_counter() - began
         found = rates(updater, batches, sizes.steps)
         yield {

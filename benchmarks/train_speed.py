@@ -223,7 +223,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     keep_freed_memory()
     import tensorflow as tf
 
-    from nmt_keras.training.compiling import compile_and_time
+    from nmt_keras.training.compiling import compile_updates
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.updater import Updater
 
@@ -235,7 +235,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     batches, sizes = read_batches(settings.work, recipe)
     updater = Updater(build_for_training(recipe, *sizes), recipe.train)
     began = time.perf_counter()
-    compile_and_time(updater, batches, lambda _: None)
+    compile_updates(updater, batches, lambda _: None)
     compiling = time.perf_counter() - began
     measured = rates(updater, batches, settings.steps)
     return {

@@ -12,7 +12,7 @@ from nmt_keras.layers.internals import start_names_anew
 from nmt_keras.training.updater import Updater
 
 
-def compile_and_time(
+def compile_updates(
     updater: Updater, batches: BatchSource, report: Callable[[str], None], within: float = math.inf
 ) -> None:
     """Compiles or traces an update of each bucket, then restores weights, optimizer and counters.

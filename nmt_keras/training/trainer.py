@@ -13,7 +13,7 @@ import numpy as np
 from nmt_keras.config import RunOptions, TrainConfig, require
 from nmt_keras.corpus.batches import Batch, BatchSource, Position
 from nmt_keras.training.checkpoints import Checkpoints, checkpoints_in, set_damaged_aside
-from nmt_keras.training.compiling import compile_and_time
+from nmt_keras.training.compiling import compile_updates
 from nmt_keras.training.log import Log, LogInterval
 from nmt_keras.training.progress import Progress
 from nmt_keras.training.schedules import learning_rate, sampling_probability
@@ -238,7 +238,7 @@ class Trainer:
         config, within = self.config, math.inf
         if config.minutes is not None and not progress.total:
             within = 60.0 * config.minutes - (time.perf_counter() - began)
-        compile_and_time(self.updater, self.batches, self.report, within)
+        compile_updates(self.updater, self.batches, self.report, within)
         if progress.total:
             began = time.perf_counter() - progress.seconds  # the minutes do not include compiling again
         else:

@@ -34,7 +34,7 @@ from tiny import TINY_RECIPE
 from nmt_keras.config import AttentionConfig
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Interrupted, Updater, batch_loss, checkpoints_in, load_weights, read_log, trainer
-from nmt_keras.training.compiling import compile_and_time
+from nmt_keras.training.compiling import compile_updates
 from nmt_keras.training.distribution import Replicas
 from nmt_keras.training.log import Log
 from nmt_keras.training.schedules import learning_rate
@@ -87,7 +87,7 @@ def test_compiling_reports_each_shape_and_leaves_no_trace():
     updater.train_step([next(batches.epoch(0))], 5, 0.05)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
-    compile_and_time(updater, batches, reports.append)
+    compile_updates(updater, batches, reports.append)
     for bucket, told in zip(batches.buckets[::-1], reports, strict=True):  # the largest comes first
         assert f"({bucket.source} source, {bucket.target} target tokens)" in told
     assert updater.gradients.experimental_get_tracing_count() == 2  # of the update before, and of all buckets
@@ -161,7 +161,7 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     monkeypatch.setattr(Updater, "train_step", updated)
-    monkeypatch.setattr(trainer, "compile_and_time", compiled)
+    monkeypatch.setattr(trainer, "compile_updates", compiled)
     return clock
 
 
