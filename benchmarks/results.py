@@ -280,6 +280,31 @@ def groups() -> dict[str, Group]:
             ),
             baselines={"free-running": "rnnsearch"},
         ),
+        "renditions": Group(
+            # the same sizes, vocabularies and training; the parts in which a well-known implementation differs
+            (
+                rnnsearch,
+                changed(
+                    rnnsearch,
+                    "rnnsearch-as-in-pytorch",
+                    {
+                        "model.decoder.output": "linear",
+                        "model.decoder.output_state": "current",
+                        "model.decoder.initial_state": "both",
+                    },
+                ),
+                changed(
+                    rnnsearch,
+                    "rnnsearch-as-in-tutorial",
+                    {
+                        "model.encoder.direction": "forward",
+                        "model.decoder.output": "state",
+                        "model.decoder.initial_state": "last",
+                    },
+                ),
+            ),
+            baselines={"rnnsearch-as-in-tutorial": "rnnsearch"},
+        ),
         "units": Group(
             # 0.1 % of the pairs have over 119 characters
             (rnnsearch, with_tokens(rnnsearch, "subword", 40), with_tokens(rnnsearch, "character", 120)),
