@@ -1,5 +1,5 @@
 # make demo       all steps, from the corpus to a REST answer      CORPUS=path  MINUTES=10  RECIPE=name
-# make test       the tests for every change, in ten minutes       CORPUS=path adds tests on the real corpus
+# make test       the tests for every change                       CORPUS=path adds tests on the real corpus
 # make test-unit  the quick tests: no training, export, server or browser
 # make test-all   every test: also long trainings, TensorFlow 2.20, and Apache Beam in a separate environment
 # make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files

@@ -107,8 +107,9 @@ def modules() -> list[ModuleType]:
 
 
 def recipes_of(module: ModuleType) -> dict[str, Recipe]:
-    """Returns the recipes of a module, by the name of the variable."""
-    return {name: value for name, value in vars(module).items() if isinstance(value, Recipe) and name.isupper()}
+    """Returns the recipes that a module assigns and describes, by the name of the variable."""
+    values = {name: vars(module)[name] for name in docstrings(Path(inspect.getfile(module)))}
+    return {name: value for name, value in values.items() if isinstance(value, Recipe)}
 
 
 def summary() -> str:

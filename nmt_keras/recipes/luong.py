@@ -2,7 +2,7 @@
 
     nmt train luong-feed --corpus pairs.tsv
 
-As in the paper:
+As in the paper, except in ``luong-dot-small`` and ``luong-general-small``:
 
 - 4 stacked LSTM layers of 1000 cells, embeddings of size 1000, 50,000 words, windows of D = 10, source reversed
 - all weights uniform in [-0.1, 0.1]

@@ -73,3 +73,4 @@ TUTORIAL = Recipe(
         patience=5,
     ),
 )
+"""The tutorial's model and training, with the corrections above."""
