@@ -35,6 +35,7 @@ class AccessLog:
             "forwarded_for": headers.get("x-forwarded-for"),
             "request_id": given if _ID.fullmatch(given) else uuid.uuid4().hex,
             "method": scope["method"],
+            "http_version": scope["http_version"],
             "path": scope["raw_path"].decode("latin-1") + ("?" + query if query else ""),
             "status": None,  # of a request without an answer, because the client has left
         }
@@ -49,7 +50,9 @@ class AccessLog:
             await self._app(scope, receive, send_with_id)
         finally:
             facts["milliseconds"] = round(1000 * (time.monotonic() - began), 1)
-            line = '{client} "{method} {path} HTTP/1.1" {status} {milliseconds} ms {request_id}'.format_map(facts)
+            line = '{client} "{method} {path} HTTP/{http_version}" {status} {milliseconds} ms {request_id}'.format_map(
+                facts
+            )
             logger.info("%s", line, extra={"request": facts})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TypeVar
 
 import anyio
@@ -14,7 +14,7 @@ import anyio.to_thread
 from .limits import Limits
 from .metrics import Metrics
 from .models.repository import Repository
-from .models.status import Code, StatusError
+from .models.status import Code, StatusError, client_left
 
 Result = TypeVar("Result")
 
@@ -118,19 +118,29 @@ class Ticket:
     def require_time(self) -> None:
         """Raises DEADLINE_EXCEEDED after the deadline."""
         if self.seconds_taken > self._seconds:
-            raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds")
+            raise self._late()
 
-    async def take_turn(self, work: Callable[[], Result], *, is_small: bool) -> Result:
+    def _late(self) -> StatusError:
+        return StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds")
+
+    async def take_turn(
+        self, work: Callable[[], Result], left: Coroutine[object, object, None], *, is_small: bool
+    ) -> Result:
         """Runs ``work`` in a worker thread when a turn is free, and returns its result.
 
         One turn is kept for small requests, so that they do not wait for large ones, unless there is only one.
 
-        After the deadline, or if the caller is cancelled because the client has left, a request that waits gives up its
-        place in the queue. Work that has begun keeps its place and its turn until it ends, because a thread cannot be
-        stopped.
+        After the deadline, or if the client leaves, a request that waits gives up its place in the queue. Work that has
+        begun keeps its place and its turn until it ends, because a thread cannot be stopped.
+
+        Args:
+            work: Function that computes the answer.
+            left: Returns when the client has left.
+            is_small: If `True`, the request may take the turn that is kept.
 
         Raises:
-            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED after the deadline; an error of ``work``.
+            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED after the deadline; CANCELLED if the client
+                left; an error of ``work``.
         """
         scope = anyio.CancelScope()
 
@@ -138,17 +148,18 @@ class Ticket:
             with scope, self._core.place(is_small=is_small):
                 async with contextlib.nullcontext() if is_small else self._core.turns_of_large:
                     return await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
-            return StatusError(Code.CANCELLED, "Client closed request")
+            return client_left()
 
+        working, leaving = asyncio.create_task(wait_and_work()), asyncio.create_task(left)
         try:
-            async with asyncio.timeout(self.seconds_left):
-                outcome = await asyncio.shield(asyncio.ensure_future(wait_and_work()))
-        except asyncio.CancelledError:
-            scope.cancel()
-            raise
-        except TimeoutError as error:
-            scope.cancel()
-            raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds") from error
+            await asyncio.wait((working, leaving), timeout=self.seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise client_left() if leaving.done() else self._late()
+            outcome = working.result()
+        finally:
+            scope.cancel()  # has no effect on work that has begun
+            leaving.cancel()
+            del working  # it may hold an error, whose traceback holds this frame
         if isinstance(outcome, StatusError):
             try:
                 raise outcome

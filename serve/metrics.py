@@ -64,7 +64,7 @@ class Metrics:
         )
         self._refusals = Counter(
             "nmt_serve_refusals",
-            "Connections beyond the maximum, and malformed HTTP requests.",
+            "Connections beyond the maximum, and requests with malformed HTTP or headers that are not accepted.",
             ["refused"],
             registry=self._registry,
         )
@@ -93,7 +93,7 @@ class Metrics:
         self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
 
     def record_refusal(self, refused: Refusal) -> None:
-        """Counts a connection beyond the maximum, or a malformed request, which reaches no model."""
+        """Counts a connection beyond the maximum, or a request whose HTTP or headers are not accepted."""
         self._refusals.labels(refused).inc()
 
     def page(self) -> bytes:

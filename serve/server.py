@@ -113,8 +113,15 @@ class Server(uvicorn.Server):
         self._url = url
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen. Then prints the address, because other programs wait for this line."""
-        await super().startup(sockets)
+        """Starts to listen. Then prints the address, because other programs wait for this line.
+
+        Raises:
+            ValueError: Another program listens. Linux lets two programs reserve a port until one of them listens.
+        """
+        try:
+            await super().startup(sockets)
+        except OSError as error:
+            raise ValueError(f"--host, --port: cannot listen on {self._url}: {error}. Choose another port.") from error
         if signal.getsignal(signal.SIGHUP) is _leave:  # uvicorn handles the other signals
             signal.signal(signal.SIGHUP, self.handle_exit)
         for each in sockets or []:
@@ -134,7 +141,9 @@ class Server(uvicorn.Server):
         """Finishes the running requests, for at most ``--shutdown-seconds``."""
         logger.info("Stopping; running requests: %d", len(self.server_state.tasks))
         await super().shutdown(sockets)
-        if tasks := {*self.server_state.tasks}:  # were cancelled, and write their lines of the access log now
+        if tasks := {*self.server_state.tasks}:  # they answer, and write their lines of the access log
+            for task in tasks:
+                task.cancel()  # after a second Ctrl-C, uvicorn does not
             await asyncio.wait(tasks, timeout=0.1)
         if tasks or self._core.turns.borrowed_tokens:
             _exit_at_once(0)
@@ -186,6 +195,7 @@ def serve(options: Options) -> None:
         config = http_config(app, core, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
             Server(config, core, _url(listener)).run(sockets=[listener])
+            raise SystemExit(0)  # after SIGHUP, which uvicorn does not repeat
     except SystemExit as stop:
         if not repository.close():
             _exit_at_once(int(stop.code or 0))
@@ -257,7 +267,7 @@ def _has_versions(model: ServedModel) -> bool:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Returns a socket that reserves the port while the models load. It does not listen yet."""
+    """Returns a socket with the port, which it does not listen to before the models are loaded."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.ExitStack() as on_failure:

@@ -82,8 +82,8 @@ _TEXT = {
 _SPAN = "of each sentence, in Unicode code points from 0"
 _SENTENCES = {
     **_TEXT,
-    "source_begins": Output("int32", "BN", f"begin {_SPAN}, in the text; the rest is padding, see sentences"),
-    "source_ends": Output("int32", "BN", f"end {_SPAN}, in the text"),
+    "source_begins": Output("int32", "BN", f"begin {_SPAN}, in the text as read; the rest is padding, see sentences"),
+    "source_ends": Output("int32", "BN", f"end {_SPAN}, in the text as read"),
     "target_begins": Output("int32", "BN", f"begin {_SPAN}, in the translation"),
     "target_ends": Output("int32", "BN", f"end {_SPAN}, in the translation"),
     "scores": Output("float32", "BN", "ranking score of each sentence"),

@@ -31,7 +31,8 @@ DEFAULT_BATCH_SIZE = 64
 """At most ``max_batch_size`` of batching.config, because TensorFlow Serving refuses larger requests."""
 
 DEFAULT_TEXT_BYTES = 8192
-"""Far more than a sentence, and so little that a batch of such sentences is smaller than 1 MiB, the limit of nginx."""
+"""Far more than a sentence, and so little that a batch of such sentences is smaller than 1 MiB, the limit of nginx. A
+batch of characters that must be escaped can be larger."""
 
 MAX_TIMEOUT = 24 * 60 * 60
 

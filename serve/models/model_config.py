@@ -12,6 +12,7 @@ TensorFlow Serving's text format:
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -63,11 +64,13 @@ class ServedModel(NamedTuple):
 def models_in(folder: Path) -> list[ServedModel]:
     """Returns a model for each child folder, except hidden folders and the file system's ``lost+found``.
 
+    In a name that is not UTF-8, U+FFFD replaces the other bytes.
+
     Raises:
         OSError: ``folder`` cannot be read.
     """
     return [
-        ServedModel(path.name, path)
+        ServedModel(os.fsencode(path.name).decode("utf-8", "replace"), path)
         for path in sorted(folder.iterdir())
         if path.name[0] != "." and path.name != "lost+found" and path.is_dir()
     ]

@@ -196,9 +196,9 @@ class Repository:
                 logger.warning("Model %s: cannot read %s: %s", config.name, config.base_path, error)
                 continue
             self._update_model(config.name, folders, config.policy)
-        for name, version in self.available():
-            if name not in {config.name for config in configs}:
-                self._unload(name, version)
+        removed = {name for name, _ in [*self.available(), *self._failed]} - {config.name for config in configs}
+        for name in removed:
+            self._update_model(name, {}, Latest())
 
     def _update_model(self, name: str, folders: dict[int, Path], policy: Latest | Specific) -> None:
         """Loads the chosen versions. If none of the newest can be loaded and no version serves, loads an older one."""
@@ -261,9 +261,9 @@ class Repository:
         loaded.servable.close()
         gc.collect()  # graphs have reference cycles: several could stay in memory until the next automatic collection
         with self._lock:
-            is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
-        if not is_reloaded:
-            self._set_state(loaded.name, loaded.version, State.END)
+            status = self._statuses[loaded.name, loaded.version]
+            if status.state is State.UNLOADING:  # else this number is being loaded again
+                self._statuses[loaded.name, loaded.version] = status._replace(state=State.END)
         _return_memory()
         logger.info("Model %s version %d unloaded", loaded.name, loaded.version)
 

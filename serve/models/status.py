@@ -81,6 +81,11 @@ def invalid(message: str) -> StatusError:
     return StatusError(Code.INVALID_ARGUMENT, message)
 
 
+def client_left() -> StatusError:
+    """Returns the error of a request whose client has left before its answer."""
+    return StatusError(Code.CANCELLED, "Client closed request")
+
+
 class State(enum.Enum):
     """State of a version. The embedded server does not use START."""
 

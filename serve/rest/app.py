@@ -1,11 +1,10 @@
 """The HTTP routes: TensorFlow Serving's REST API, its metrics, and the page in ``serve/web``."""
 
 import asyncio
-import contextlib
 import re
 import time
 import zlib
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -21,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core import SMALL_BODY, Core, Ticket
 from ..limits import Limits, require_few_sentences, require_few_values
 from ..metrics import METRICS_PATH, Metrics
-from ..models.status import Code, StatusError, invalid
+from ..models.status import Code, StatusError, client_left, invalid
 from . import codec, json_text
 from .json_text import to_text
 from .page import PageFiles
@@ -80,6 +79,7 @@ def create_app(
         if with_cors:
             send = _sender_with(_CORS, send)
         answer: ASGIApp = _error(StatusError(Code.NOT_FOUND, "Not Found"))
+        reason = ""
         if _TWO_LENGTHS <= {name for name, _ in scope["headers"]}:
             reason = "A request must not have both Content-Length and Transfer-Encoding. Send one of them."
             answer = _error(invalid(reason), {"Connection": "close"})
@@ -94,6 +94,8 @@ def create_app(
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif path.lower().startswith("/v1/"):
             answer = api
+        elif scope["method"] == "CONNECT":
+            pass  # a success could not have a body
         elif with_cors and scope["method"] == "OPTIONS":  # a browser asks before it sends headers of its own
             answer = _json(b"")
         elif path.split("?")[0] == HEALTH_PATH:
@@ -103,6 +105,8 @@ def create_app(
             answer = _metrics_page(core.metrics, path)
         elif files and scope["method"] in ("GET", "HEAD"):
             answer = files
+        if reason:
+            core.metrics.record_refusal("request")
         try:
             await answer(scope, receive, send)
         except HTTPException as error:  # from files
@@ -123,7 +127,9 @@ class RestApi:
         try:
             response = await self._answer(Request(scope, receive))
         except StatusError as error:
-            response = _error(error)
+            response = _error(error, {"Connection": "close"} if error.http == 408 else None)
+        except asyncio.CancelledError:  # only a stop of the server cancels a request
+            response = _error(StatusError(Code.UNAVAILABLE, "The server is stopping. Try again."))
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -170,8 +176,7 @@ class RestApi:
             def work() -> bytes:
                 return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
 
-            async with _while_waited_for(request):
-                return await ticket.take_turn(work, is_small=not is_packed and len(body) <= SMALL_BODY)
+            return await ticket.take_turn(work, _left(request), is_small=not is_packed and len(body) <= SMALL_BODY)
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         document = codec.read_request(body, self._limits.max_values)
@@ -215,9 +220,9 @@ def _path_and_query(scope: Scope) -> str:
 def _target(match: re.Match[str]) -> Target:
     label = match["label"]
     return Target(
-        unquote(match["name"], errors="surrogateescape"),
+        unquote(match["name"]),
         None if match["version"] is None else _version(match["version"]),
-        None if label is None else unquote(label, errors="surrogateescape"),
+        None if label is None else unquote(label),
     )
 
 
@@ -231,31 +236,10 @@ def _version(digits: str) -> int:
 # Bodies
 
 
-@contextlib.asynccontextmanager
-async def _while_waited_for(request: Request) -> AsyncIterator[None]:
-    """Cancels the context when the client of ``request`` leaves. A running graph is not interrupted.
-
-    Raises:
-        StatusError: CANCELLED if the client left.
-    """
-
-    async def watch(scope: anyio.CancelScope) -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        scope.cancel()
-
-    with anyio.CancelScope() as scope:
-        watcher = asyncio.create_task(watch(scope))
-        try:
-            yield
-        finally:
-            watcher.cancel()
-    if scope.cancelled_caught:
-        raise _client_left()
-
-
-def _client_left() -> StatusError:
-    return StatusError(Code.CANCELLED, "Client closed request")
+async def _left(request: Request) -> None:
+    """Returns when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
@@ -273,7 +257,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
             http=408,
         ) from error
     except ClientDisconnect as error:
-        raise _client_left() from error
+        raise client_left() from error
     return bytes(body)
 
 

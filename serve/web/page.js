@@ -13,6 +13,7 @@ const PAUSE = 350; // milliseconds without a key before a request
 const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
 const LONGEST_WAIT = 30000;
 const TEXT = "text"; // key of the text in the address
+const LONGEST_IN_ADDRESS = 20000; // characters
 
 const element = (id) => document.getElementById(id);
 const settingsOf = (name) => config.models.find((model) => model.name === name);
@@ -107,15 +108,16 @@ function listModels() {
   field.value = new URLSearchParams(location.hash.slice(1)).get(TEXT) ?? field.value;
 }
 
-/** Puts the text into the fragment of the address. Other fragments are kept. */
+/** Puts the text into the fragment of the address, unless it is too long for browsers. Other fragments are kept. */
 function nameInAddress(text) {
+  if (text.length > LONGEST_IN_ADDRESS) text = "";
   const isOurs = new URLSearchParams(location.hash.slice(1)).has(TEXT);
   if (isOurs || (text && !location.hash)) location.replace(fragmentOf(text));
 }
 
 async function copy({ target: button }) {
-  await navigator.clipboard.writeText(element("spoken").textContent);
-  button.textContent = "Copied";
+  const written = navigator.clipboard.writeText(element("spoken").textContent);
+  button.textContent = await written.then(() => "Copied", () => "Not permitted"); // in a frame of another page
   setTimeout(() => (button.textContent = "Copy"), 2000);
 }
 
@@ -187,6 +189,7 @@ function showAnswer(found, typed, milliseconds) {
     showSentences(aligned, typed.replace(/\s+/gu, " "), text);
     element("heatmap").replaceChildren(createHeatmap(aligned, sourceLanguage, targetLanguage));
     element("spoken").textContent = text;
+    markHeatmap();
   };
   element("hypotheses").replaceChildren();
   if (isText) {

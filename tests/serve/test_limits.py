@@ -282,7 +282,8 @@ def test_a_defect_of_the_server_is_answered_without_its_details(counted):
 
 
 def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
-    app = create_app(Core(Repository(list, lambda path: None), Limits()), hosts={"localhost", "[::1]"})
+    core = Core(Repository(list, lambda path: None), Limits())
+    app = create_app(core, hosts={"localhost", "[::1]"})
     with contextlib.closing(Browser(app)) as browser:
         for host, status in (
             ("localhost", 400),
@@ -293,6 +294,7 @@ def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
             ("", 403),
         ):
             assert browser.request("GET", "/v1/models", headers={"Host": host}).status_code == status, host
+    assert b'nmt_serve_refusals_total{refused="request"} 3.0' in core.metrics.page()
 
 
 @pytest.mark.parametrize(

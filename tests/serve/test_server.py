@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import tensorflow as tf
+import uvicorn
 from servers import ROOT, running_server
 
 from serve import server
@@ -201,6 +203,7 @@ def test_an_old_client_an_absolute_path_and_an_offer_to_upgrade_are_understood(r
         (post(b"", "Content-Length: 99999999999999999999", CLOSE) + b"x" * 200_000, 413),
         (b"HEAD /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),
         (b"TRACE /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),
+        (b"CONNECT /healthz HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 404),
         (b"GET /v1/models/%FF%00%2F HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 404),
     ],
     ids=lambda value: str(value[:24]) if isinstance(value, bytes) else str(value),
@@ -211,7 +214,7 @@ def test_a_malformed_request_is_refused_and_the_next_one_is_answered(running, re
 
 
 def test_a_client_that_does_not_finish_its_body_gets_408(running):
-    said = talk(running, post(BODY[:9], LENGTH, CLOSE))
+    said = talk(running, post(BODY[:9], LENGTH))
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b"--rest-api-timeout-in-ms" in said
 
@@ -301,8 +304,10 @@ def address_of(process: subprocess.Popen) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("at_start", [True, False])
-def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(tmp_path, at_start):
+@pytest.mark.parametrize(
+    ("number", "at_start"), [(signal.SIGTERM, True), (signal.SIGTERM, False), (signal.SIGHUP, False)]
+)
+def test_a_signal_does_not_wait_for_models_that_are_loading_and_loads_no_others(tmp_path, number, at_start):
     (tmp_path / ("second" if at_start else "first") / "1").mkdir(parents=True)
     with loading_server(tmp_path) as process:
         if not at_start:
@@ -310,7 +315,7 @@ def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(t
         for name in ("second", "third"):
             (tmp_path / name / "1").mkdir(parents=True, exist_ok=True)
         assert process.stdout.readline() == "loading second\n"
-        process.terminate()
+        process.send_signal(number)
         said, errors = process.communicate(timeout=20)
     assert (process.returncode, said) == (0, "")
     assert "Traceback" not in errors
@@ -350,6 +355,17 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
         server.main(["--model-dir", str(tmp_path), "--host", "192.0.2.1", "--port", "0"])
 
 
+def test_a_port_that_another_program_listens_on_meanwhile_is_named():
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+        with server._bind(*other.getsockname()) as ours:
+            other.listen()
+            config = uvicorn.Config(print, log_config=None, lifespan="off")
+            with pytest.raises(ValueError, match=r"http://here: .* in use\. Choose another port"):
+                server.Server(config, None, "http://here").run(sockets=[ours])
+
+
 def test_a_log_of_json_has_duration_id_and_the_client_of_the_proxy_also_of_a_request_that_a_stop_cuts_off(tmp_path):
     (tmp_path / "first" / "1").mkdir(parents=True)
     with loading_server(tmp_path, "--access-log", "--log-format", "json") as process:
@@ -366,7 +382,7 @@ def test_a_log_of_json_has_duration_id_and_the_client_of_the_proxy_also_of_a_req
     assert [(line["status"], line["path"]) for line in requests] == [
         (404, "/v1/models/a%0Ab"),
         (200, "/healthz?x=1"),
-        (None, "/v1/models/first:predict"),
+        (503, "/v1/models/first:predict"),
     ]
     assert requests[0]["request_id"] == answer.headers["x-request-id"] == "a-1"
     assert requests[1]["request_id"] == other.headers["x-request-id"] != "no spaces"

@@ -119,6 +119,11 @@ def test_models_that_appear_and_disappear_are_noticed(spa):
     assert states(repository) == {1: State.END}
 
 
+def test_a_folder_that_is_not_utf_8_has_a_name_that_answers_can_contain(tmp_path):
+    (tmp_path / "caf\udce9").mkdir()
+    assert [model.name for model in models_in(tmp_path)] == ["caf\ufffd"]
+
+
 # New and removed versions
 
 
@@ -152,6 +157,20 @@ def test_a_request_under_way_ends_on_the_version_it_began_with(spa):
     assert states(repository) == {2: State.AVAILABLE, 1: State.END}
 
 
+def test_requests_of_a_former_version_do_not_change_the_state_of_another_with_its_number(spa):
+    repository = started(spa.parent)
+    publish(spa, 2)
+    repository.poll()
+    with repository.using("spa", 2):
+        shutil.rmtree(spa / "2")
+        repository.poll()
+        (spa / "2").mkdir()
+        repository.poll()
+    broken, old = repository.status("spa")
+    assert (broken.version, broken.state, broken.code) == (2, State.END, Code.NOT_FOUND)
+    assert old.state is State.AVAILABLE
+
+
 def test_loaded_versions_stay_while_the_folder_of_all_models_is_empty(spa, caplog):
     """If a volume is not mounted, its mount point is an empty folder."""
     repository = started(spa.parent)
@@ -180,6 +199,16 @@ def test_a_version_that_fails_leaves_the_old_one_and_has_its_reason_until_its_fi
     (spa / "2" / "saved_model.pb").write_bytes(b"graph")
     repository.poll()
     assert repository.available() == [("spa", 2)]
+
+
+def test_a_model_that_failed_counts_as_failed_until_it_is_removed(spa):
+    (spa.parent / "new" / "1").mkdir(parents=True)
+    repository = started(spa.parent)
+    assert repository.failed() == [("new", 1)]
+    shutil.rmtree(spa.parent / "new")
+    repository.poll()
+    assert repository.failed() == []
+    assert repository.available() == [("spa", 1)]
 
 
 def test_without_another_version_the_newest_that_can_be_loaded_serves(spa, clock):

@@ -39,6 +39,7 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
 
   /** Traces the sentence with a choice. */
   async function change(chosen) {
+    if (chosen !== MODELS_CHOICE && traced.ariaBusy === "true") return; // it is of the sentence before
     const number = ++asked;
     traced.ariaBusy = "true";
     let fault = "";

@@ -83,8 +83,7 @@ function stagesOf(shown) {
 }
 
 function vector(symbol, values, note = "") {
-  const summary = document.createTextNode(`${values.length} numbers. ${note}`);
-  return strips(symbol, [{ symbol, values }], summary, (u) => decimal(values[u]));
+  return strips(symbol, [{ symbol, values }], `${values.length} numbers. ${note}`, (u) => decimal(values[u]));
 }
 
 function drawCell({ previous, update, reset, proposal, next }, prime, state, keeps) {
@@ -138,7 +137,7 @@ function drawContext({ annotations, source }, { alignment, context }) {
     { symbol: "", values: others, note: "the others" },
     { symbol: "c_i", values: context },
   ];
-  const summary = document.createTextNode(`${D} numbers. The last strip is the sum of the others.`);
+  const summary = `${D} numbers. The last strip is the sum of the others.`;
   return strips("c_i", rows, summary, (u) => {
     const products = shown.map((j) => `${decimal(alignment[j])} · ${bracketed(annotations[j * D + u])}`);
     return `${[...products, bracketed(others[u])].join(" + ")} = ${decimal(context[u])}`;

@@ -20,8 +20,8 @@ export class SentencePiece {
     this.bytes = values.map((value) => value && parseInt(value, 16)); // of pieces such as <0x41>; null for others
     const ids = [...this.texts.keys()].filter((id) => id > END && this.bytes[id] === null);
     this.ids = new Map(ids.map((id) => [this.texts[id], id]));
-    this.longest = Math.max(...ids.map((id) => [...this.texts[id]].length));
-    this.unknownScore = Math.fround(Math.min(...ids.map((id) => this.scores[id])) - UNKNOWN_PENALTY);
+    this.longest = ids.reduce((most, id) => Math.max(most, [...this.texts[id]].length), 0);
+    this.unknownScore = Math.fround(ids.reduce((least, id) => Math.min(least, this.scores[id]), 0) - UNKNOWN_PENALTY);
   }
 
   /** Returns true if a word is a piece. */
