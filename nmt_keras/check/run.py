@@ -28,6 +28,8 @@ SENTENCES = 300  # number of held-out pairs that the model is tested on
 USUAL_RATES: Mapping[str, tuple[float, float]] = {"adam": (2e-4, 0.01), "adadelta": (0.05, 8.0), "sgd": (0.03, 8.0)}
 """Lowest and highest usual learning rate of each optimizer."""
 
+KEPT = ("max_tokens", "replaces_unknown", "precision")  # options of the search that are not compared
+
 LEARNT = 15.0  # BLEU of a model that has learnt to translate
 
 SERIOUS = 0.1  # severity of findings about training pairs that cause bad models
@@ -39,15 +41,16 @@ def as_cause(found: Finding) -> Finding:
     return replace(found, severity=round(0.9 + 0.08 * found.severity, 4)) if found.severity > SERIOUS else found
 
 
-def check_log(rows: Sequence[Mapping[str, Any]], recipe: Recipe, corpus: str = "") -> list[Finding]:
+def check_log(
+    rows: Sequence[Mapping[str, Any]], recipe: Recipe, command: str = "nmt train RECIPE --run NEW"
+) -> list[Finding]:
     """Checks the log of a training.
 
     Args:
         rows: Rows of the log, in order.
         recipe: Recipe of the run.
-        corpus: Options of the corpus, for remedies.
+        command: The command that trains such a run, for remedies.
     """
-    command = f"nmt train {recipe.name}{corpus and ' '}{corpus} --run NEW"
     trained = [row for row in rows if row.get("cross_entropy") is not None]
     valid = [row for row in rows if row.get("valid_loss") is not None]
     if not trained or not valid:
@@ -195,18 +198,16 @@ def _search(
     if len(source) < FEWEST:
         return
     others = {"": output}
-    for options, search in (
-        ("--search.beam-size 1", SearchConfig(replaces_unknown=own.replaces_unknown)),
-        ("--search.beam-size 5", SearchConfig(beam_size=5, replaces_unknown=own.replaces_unknown)),
-    ):
-        if search != own:
+    kept: dict[str, Any] = {name: getattr(own, name) for name in KEPT}
+    for options, beam_size in (("--search.beam-size 1", 1), ("--search.beam-size 5", 5)):
+        if (search := SearchConfig(**kept, beam_size=beam_size)) != own:
             others[options] = [each.text for each in translator.with_search(search).translate(source)]
     scores = {name: bleu(texts, reference, language).value for name, texts in others.items()}
     best = max(scores, key=lambda name: scores[name])
     changed = [
         f"--search.{name.replace('_', '-')} {value}"
         for name, value in vars(SearchConfig()).items()
-        if getattr(own, name) != value and name not in ("beam_size", "n_best", "replaces_unknown", "precision")
+        if getattr(own, name) != value and name not in (*KEPT, "beam_size", "n_best")
     ]
     yield from finding(
         "search-options",

@@ -11,12 +11,13 @@ import tyro
 from nmt_keras.check.findings import Finding
 from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, named_run
 from nmt_keras.cli.startup import import_tensorflow
-from nmt_keras.config import require
+from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus import CorpusOptions
 from nmt_keras.io.files import read_rows, write_whole
 from nmt_keras.io.lines import read_lines
 from nmt_keras.languages import is_language
-from nmt_keras.runs.directory import LOG, is_run, read_origin, read_recipe, require_corpus
+from nmt_keras.recipes import options_of, train_command
+from nmt_keras.runs.directory import LOG, RECIPE, imports, is_run, read_origin, read_recipe, require_corpus
 
 FOUND = 3  # exit code if there are findings
 MAX_OUTPUT = 1 << 28  # maximum number of bytes of each file of translations
@@ -98,7 +99,9 @@ class Check(Command):
         if found:
             raise SystemExit(FOUND)
 
-    def _check_corpus(self, console: Console, data: CorpusOptions) -> list[Finding]:
+    def _check_corpus(
+        self, console: Console, data: CorpusOptions, max_tokens: int = TrainConfig.max_tokens
+    ) -> list[Finding]:
         from nmt_keras.check.corpus import check_corpus
         from nmt_keras.corpus.loading import load_pairs, read_corpus
 
@@ -106,16 +109,13 @@ class Check(Command):
         read = read_corpus(replace(data, max_malformed=1.0), Path("data"), console.say, uneven.append)
         files = {"--valid": data.valid, "--test": data.test}
         held = {option: load_pairs(data, paths, console.say) for option, paths in files.items() if paths}
-        options = ["--tables"] * data.tables + ["--reverse"] * data.reverse
-        for name in ("languages", "source_column", "target_column", "source_language", "target_language"):
-            if (value := getattr(data, name)) is not None:
-                options += [f"--{name.replace('_', '-')}", str(value)]
+        options = options_of(data, CorpusOptions(corpus=data.corpus))
         command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
         suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 else [""]
         named = [suffixes[at] for at in data.order] if all(map(is_language, suffixes)) else [None, None]
         source, target = data.language_tags
         languages = source or named[0], target or named[1]
-        found, pairs = check_corpus(read, held, languages, command, uneven)
+        found, pairs = check_corpus(read, held, languages, command, uneven, max_tokens)
         if self.repaired is not None:
             lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)
             write_whole(self.repaired, "".join(lines))
@@ -129,10 +129,11 @@ class Check(Command):
 
         recipe, data = read_recipe(run), self.data
         require_corpus(run, data)
-        corpus = shlex.join(("--corpus", *data.corpus)) if data.corpus else ""
-        found = check_log(read_rows(run / LOG)[0], recipe, corpus)
+        command = train_command(recipe, imports(run)) or f"nmt train {shlex.quote(str(run / RECIPE))}"
+        corpus = shlex.join(options_of(data, CorpusOptions()))
+        found = check_log(read_rows(run / LOG)[0], recipe, f"{command}{corpus and ' '}{corpus} --run NEW")
         if data.prepared is None:
-            found += [as_cause(each) for each in self._check_corpus(console, data)]
+            found += [as_cause(each) for each in self._check_corpus(console, data, recipe.train.max_tokens)]
             held_out = load_corpus(data, recipe.corpus, Path("data"), lambda _: None, filters=recipe.filters).valid
         else:
             held_out = load_pairs(data, data.valid, console.say)

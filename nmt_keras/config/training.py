@@ -1,5 +1,6 @@
 """Configuration of training, and training options that are not part of a recipe."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,7 +106,7 @@ class TrainConfig:
         )
         require_each(
             self,
-            lambda value: value is None or 0 < value < float("inf"),
+            lambda value: value is None or 0 < value < math.inf,
             "a positive number",
             "epochs",
             "minutes",
@@ -136,7 +137,7 @@ class TrainConfig:
             "halve_from",
             "augmentation",
         )
-        require(self.seed < 2**32, "TrainConfig.seed", "less than 2^32", self.seed)
+        require(self.seed < 2**31, "TrainConfig.seed", "less than 2^31", self.seed)
         require_choices(self)
 
 
@@ -165,7 +166,13 @@ class RunOptions:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")
         more = self.more_minutes, self.more_epochs
         require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "at most one of them", more)
-        require_each(self, lambda value: value is None or value > 0, "more than 0", "more_minutes", "more_epochs")
+        require_each(
+            self,
+            lambda value: value is None or 0 < value < math.inf,
+            "a positive number",
+            "more_minutes",
+            "more_epochs",
+        )
 
     @property
     def extends(self) -> bool:

@@ -20,7 +20,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
-from nmt_keras.config import require_choice
+from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.io.lines import INVISIBLE
 from nmt_keras.languages import is_spaceless, without_accents
@@ -103,6 +103,8 @@ def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target"
     from sklearn.model_selection import GroupShuffleSplit
 
     keys = [getattr(pair, key_side) for pair in pairs]
+    different = len({*keys})
+    require(different > 1, "corpus", "at least two different sentences", different, "Pass --valid and --test.")
     train, rest = next(GroupShuffleSplit(n_splits=1, test_size=0.2, random_state=seed).split(keys, groups=keys))
     held = list(dict.fromkeys(keys[i] for i in sorted(rest)))
     valid = set(held[::2])

@@ -4,7 +4,7 @@ Translations and references are compared in NFC, so canonically equivalent text 
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -173,11 +173,9 @@ def compare_runs(
     pairs = {name: [_corresponding(hypotheses, references) for hypotheses in runs] for name, runs in systems.items()}
     systems = {name: [hypotheses for hypotheses, _ in runs] for name, runs in pairs.items()}
     references = next(iter(pairs.values()))[0][1]
-    count = len(references)
-    draws = np.random.default_rng(SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
     texts = [references, *(texts for runs in systems.values() for texts in runs)]
     metrics = _bleu(language, tokenizer, *texts), CHRF()
-    bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in metrics)
+    bleu_, chrf_ = (_over_seeds(metric, systems, references, samples, compared) for metric in metrics)
     for name, baseline in compared.items():
         if baseline is not None and max(bleu_[name].mean, bleu_[baseline].mean) < LEAST_BLEU:
             bleu_[name], chrf_[name] = (replace(scores[name], p=None) for scores in (bleu_, chrf_))
@@ -188,7 +186,7 @@ def _over_seeds(
     metric: BLEU | CHRF | TER,
     systems: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
-    draws: np.ndarray,
+    samples: int,
     baselines: Mapping[str, str | None],
 ) -> dict[str, Estimate]:
     """Returns the estimates of one metric.
@@ -197,7 +195,7 @@ def _over_seeds(
         metric: The metric.
         systems: Translations of the runs of each system, by system name.
         references: Reference of each sentence.
-        draws: [samples, sentences] int. Number of times that each sentence is drawn.
+        samples: Number of bootstrap samples.
         baselines: Baseline of each system, or ``None``.
     """
     # private, but sacreBLEU's own significance tests also use these statistics of sentences
@@ -208,11 +206,15 @@ def _over_seeds(
     values = {name: [_of_statistics(metric, each.sum(axis=0)) for each in runs] for name, runs in sums.items()}
     if min(map(len, systems.values())) >= FEWEST_RUNS:
         return _of_runs(values, baselines)
+    drawn_values = [  # of each sample, system and run
+        [[_of_statistics(metric, draw @ one) for one in each] for each in sums.values()]
+        for draw in _draws(len(references), samples)
+    ]
     random = np.random.default_rng(SEED)
     means: dict[str, np.ndarray] = {}  # [samples] float: mean over the drawn runs of each system
-    for name, each in sums.items():
-        drawn = np.array([[_of_statistics(metric, row) for row in draws @ one] for one in each])  # [runs, samples]
-        runs_drawn = random.integers(len(each), size=drawn.shape)
+    for name, *of_samples in zip(sums, *drawn_values, strict=True):
+        drawn = np.array(of_samples).T  # [runs, samples]
+        runs_drawn = random.integers(len(drawn), size=drawn.shape)
         means[name] = np.take_along_axis(drawn, runs_drawn, axis=0).mean(axis=0)
     found: dict[str, Estimate] = {}
     for name, baseline in baselines.items():
@@ -220,11 +222,18 @@ def _over_seeds(
         if baseline is not None:
             difference = means[name] - means[baseline]
             as_large = np.abs(difference - difference.mean()) >= abs(mean - float(np.mean(values[baseline])))
-            p = float((1 + as_large.sum()) / (1 + len(draws)))
+            p = float((1 + as_large.sum()) / (1 + samples))
         deviation = float(np.std(values[name], ddof=1)) if len(values[name]) > 1 else None
         low, high = map(float, np.percentile(means[name], [2.5, 97.5]))
         found[name] = Estimate(mean, deviation, low, high, p)
     return found
+
+
+def _draws(sentences: int, samples: int) -> Iterator[np.ndarray]:
+    """Yields how often each sentence is drawn, [sentences] int, for each sample."""
+    random = np.random.default_rng(SEED)
+    for _ in range(samples):
+        yield random.multinomial(sentences, np.full(sentences, 1.0 / sentences))
 
 
 def _of_runs(values: Mapping[str, Sequence[float]], baselines: Mapping[str, str | None]) -> dict[str, Estimate]:

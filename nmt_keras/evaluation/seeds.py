@@ -77,7 +77,7 @@ def run_figures(
         "exact": round(report.exact, 2),
         "unknown": round(report.unknown, 2),
         "loss": round(loss, 4),
-        "perplexity": round(math.exp(loss), 3),
+        "perplexity": round(math.exp(min(loss, 700.0)), 3),
         "alignment": error and rounded(error),
         "signature": report.signature,
         "chrf_signature": report.chrf_signature,

@@ -36,7 +36,8 @@ def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:
 
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
     """Returns the number of batches before this one. The public ``iterations`` counts updates, of several batches."""
-    return optimizer._iterations.value
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # a LossScaleOptimizer counts nothing itself
+    return inner._iterations.value
 
 
 def inner_layers(layer: keras.layers.Layer, path: str = "") -> Iterator[tuple[str, keras.layers.Layer]]:

@@ -147,6 +147,7 @@ class PredictiveLocalAttention(LocalAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(score, window, **kwargs)
+        require(units >= 1, "units", "at least 1", units)
         require_choice("position_logit", ("mean", "sum"), position_logit)
         self.units, self.position_logit = units, position_logit
         self.position_divisor = units if position_logit == "mean" else 1

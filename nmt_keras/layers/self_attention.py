@@ -52,7 +52,7 @@ class MultiHead(Part):
         self, units: int, heads: int, *, kernel_initializer: InitializerLike = "glorot_uniform", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        require(units % heads == 0, "units", f"a multiple of heads ({heads})", units)
+        require(heads >= 1 and units % heads == 0, "units", f"a multiple of heads ({heads})", units)
         self.units, self.heads = units, heads
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
@@ -170,6 +170,7 @@ class SelfAttentionLayer(Part):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        require(units % 2 == 0, "units", "an even number, for the position encodings", units)
         self.units, self.heads = units, heads
         self.kernel_initializer, self.bias_initializer = map(
             keras.initializers.get, (kernel_initializer, bias_initializer)

@@ -334,6 +334,8 @@ class SelfAttentionEncoder(BaseEncoder):
         Returns:
             [B, layers, heads, S, S] float: the last axes are the position that attends, and those that it attends to.
         """
+        if not self.built:
+            self.build()
         _, weights = self._attend(self.embedding(ids), tf.not_equal(ids, PAD), None)
         return tf.stack(weights, axis=1)
 

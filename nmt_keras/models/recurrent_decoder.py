@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import require_choice
+from nmt_keras.config import require, require_choice
 from nmt_keras.layers.attention import Attention, AttentionWeights, NoAttention
 from nmt_keras.layers.base import InitializerLike, Shape
 from nmt_keras.layers.bridges import Bridge, DenseBridge
@@ -159,8 +159,12 @@ class RecurrentDecoder(BaseDecoder):
 
     def initial_state(self, memory: Memory) -> DecoderState:
         """Returns s_0."""
-        starts = zip(self.stack.cells, self.bridge.states(memory), strict=True)
-        states = [cell.state_of(*(part[:, tf.newaxis] for part in tf.nest.flatten(start))) for cell, start in starts]
+        starts, cells = self.bridge.states(memory), self.stack.cells
+        require(len(starts) == len(cells), "bridge", f"states of {len(cells)} layers", len(starts))
+        states = [
+            cell.state_of(*(part[:, tf.newaxis] for part in tf.nest.flatten(start)))
+            for cell, start in zip(cells, starts, strict=True)
+        ]
         return DecoderState(tuple(states), tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
     def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
@@ -183,6 +187,15 @@ class RecurrentDecoder(BaseDecoder):
         states = [draw(1, self.recurrent_dropout, once, f"state {n}") for n in range(self.num_layers)]
         states = [mask if mask is None else tf.repeat(mask, length, axis=1) for mask in states]
         return StackMasks(tuple(inputs), tuple(states))
+
+    def features(
+        self, x: Inputs, results: tuple[tf.Tensor, AttentionWeights], memory: Memory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the output layer's features and the alignments."""
+        state, weights = results
+        context = self.attention.context(weights, memory)  # c_i
+        features = self.output_layer.features(state, context, x.embedded)
+        return features, self.attention.alignment(weights, memory)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -220,15 +233,6 @@ class Decoder(RecurrentDecoder):
         cell_states, current = self.stack.advance(x.projected, state.cell_states, x.masks, context)  # s_i
         output_state = previous if self.output_state == "previous" else current
         return DecoderState(cell_states, state.position + 1), (output_state, weights)
-
-    def features(
-        self, x: Inputs, results: tuple[tf.Tensor, AttentionWeights], memory: Memory
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the output layer's features and the alignments."""
-        state, weights = results
-        context = self.attention.context(weights, memory)  # c_i
-        features = self.output_layer.features(state, context, x.embedded)
-        return features, self.attention.alignment(weights, memory)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -312,9 +316,7 @@ class LuongDecoder(RecurrentDecoder):
         """Computes a_t and h~_t. Returns h~_t and the alignments."""
         states, positions = results
         weights = self.attention.attend(states, positions, memory)  # a_t
-        context = self.attention.context(weights, memory)  # c_t
-        features = self.output_layer.features(states, context, x.embedded)
-        return features, self.attention.alignment(weights, memory)
+        return super().features(x, (states, weights), memory)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -48,8 +48,8 @@ class SelfAttentionDecoder(BaseDecoder):
         units: Width of each position.
         heads: Number of heads of each attention.
         num_layers: Number of layers.
-        max_positions: Maximum number of target tokens in a search, END included. A search of your own must not be
-            longer; ``ModelTranslator`` refuses to.
+        max_positions: Maximum number of target tokens in a search or in scheduled sampling, END included. A search of
+            your own must not be longer; ``ModelTranslator`` refuses to.
         output_layer: Layer that computes features and logits; None for one linear layer.
         dropout: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
         output_dropout: Dropout rate of the features; ``None`` for ``dropout``.
@@ -105,7 +105,7 @@ class SelfAttentionDecoder(BaseDecoder):
     def build(self, ids_shape: Shape, encoding_shape: Encoding | Shape) -> None:
         """Builds all layers; see :class:`BaseDecoder`."""
         super().build(ids_shape, encoding_shape)
-        states, words = (None, None, self.units), (None, None, self.embedding_size)
+        states = (None, None, self.units)
         if self.embedding_size != self.units:
             self.input_kernel = self.add_weight(
                 (self.embedding_size, self.units), self.kernel_initializer, name="input_kernel"
@@ -113,7 +113,8 @@ class SelfAttentionDecoder(BaseDecoder):
         for block in self.blocks:
             block.build(states, shape_of_encoding(encoding_shape).values)
         self.norm = layer_norm(self.units, "norm", self)
-        self.output_layer.build(states, None, words)
+        if not self.output_layer.built:
+            self.output_layer.build(states, None, states)
 
     def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, and their keys and values for each layer."""

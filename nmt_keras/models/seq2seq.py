@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from nmt_keras.config import ModelConfig, require
 from nmt_keras.layers.base import Nest, Part
+from nmt_keras.layers.cells import Cell
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.internals import batches_seen
+from nmt_keras.layers.internals import batches_seen, layers_of
 from nmt_keras.layers.losses import MaskedCrossEntropy, with_scalars
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.layers.memory import Memory
@@ -55,6 +56,7 @@ class Seq2Seq(Part, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
+        require(0 <= seed < 2**31, "seed", "0 or more, and less than 2^31", seed)
         self.encoder, self.decoder = encoder, decoder
         self.shares_recurrence, self.seed = shares_recurrence, seed
         self.source_vocabulary_size, self.target_vocabulary_size = encoder.vocabulary_size, decoder.vocabulary_size
@@ -64,15 +66,18 @@ class Seq2Seq(Part, keras.Model):
         shape = (None, None)
         if not self.encoder.built:
             self.encoder.build(shape)
+            self.encoder.freeze()  # of a loaded model, also the layers that are made here
         if self.shares_recurrence:
-            encoding, decoding = self.encoder.forward_cells + self.encoder.backward_cells, self.decoder.stack.cells
-            kinds = [type(cell).__name__ for cell in (*encoding, *decoding)]
+            cells = [
+                [each for each in layers_of(part) if isinstance(each, Cell)] for part in (self.encoder, self.decoder)
+            ]
+            kinds = [[type(cell).__name__ for cell in each] for each in cells]
             wanted = "one tanh cell in the encoder and one in the decoder"
-            require(kinds == 2 * ["TanhCell"], "shares_recurrence", wanted, kinds, "Pass cell='tanh' to both.")
-            decoding[0].recurrent = encoding[0].recurrent
+            require(kinds == 2 * [["TanhCell"]], "shares_recurrence", wanted, kinds, "Pass cell='tanh' to both.")
+            cells[1][0].recurrent = cells[0][0].recurrent
         if not self.decoder.built:
             self.decoder.build(shape, self.encoder.encoding_shape(shape))
-            self.decoder.freeze()  # of a loaded model, also the layers that are made here
+            self.decoder.freeze()
 
     def call(
         self,

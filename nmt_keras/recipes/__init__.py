@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -86,6 +87,7 @@ __all__ = [
     "SMALL_CORPUS",
     "SPANISH_ENGLISH",
     "find_recipe",
+    "options_of",
     "to_yaml",
     "train_command",
 ]
@@ -124,19 +126,21 @@ def train_command(recipe: Recipe, modules: Iterable[str] = ()) -> str | None:
     if recipe.name not in RECIPES:
         return None
     imports = (f"--import {name}" for name in modules)
-    return " ".join(["nmt train", recipe.name, *imports, *_options(recipe, RECIPES[recipe.name])])
+    return " ".join(["nmt train", recipe.name, *imports, *map(shlex.quote, options_of(recipe, RECIPES[recipe.name]))])
 
 
-def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
-    """Yields command-line options for the fields of ``config`` that differ from those of ``known``."""
+def options_of(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
+    """Yields the words of the options for the fields of a dataclass ``config`` that differ from those of ``known``."""
     for field in dataclasses.fields(config):
         value, other = getattr(config, field.name), getattr(known, field.name)
         if dataclasses.is_dataclass(value):
-            yield from _options(value, other, f"{prefix}{field.name}.")
+            yield from options_of(value, other, f"{prefix}{field.name}.")
         elif value != other:
             is_flag = field.type is bool
             name = f"{prefix}{'no-' if is_flag and not value else ''}{field.name}".replace("_", "-")
-            yield f"--{name}" if is_flag else f"--{name} {value}"
+            yield f"--{name}"
+            if not is_flag:
+                yield from map(str, value if isinstance(value, tuple) else (value,))
 
 
 MAX_BYTES = 1 << 16  # of a recipe file, whose parser takes up to a minute for each MiB

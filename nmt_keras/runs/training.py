@@ -173,7 +173,7 @@ def _create(
         for tokenizer, side in zip(tokenizers, ("source", "target"), strict=True):
             tokenizer.save(folder / side)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
-    if origin is not None or ancestors:
+    if origin is not None or (ancestors and not exists):
         write_origin(folder, origin, ancestors)
 
 

@@ -47,10 +47,12 @@ class Progress:
         """Adds updates to a finished training.
 
         The schedules are stretched: the learning rate continues as if the run had had the new length from the
-        beginning. If the length is in minutes, it grows by the time of the updates at the mean speed.
+        beginning. If the length is in minutes, it grows to the time of all updates at the mean speed, and of a
+        validation.
         """
         share = self.step / (self.step + updates)
-        self.total = self.step + updates if config.minutes is None else self.seconds / share
+        whole = self.seconds / share + self.validation_seconds
+        self.total = self.step + updates if config.minutes is None else whole
         self.validations = int(config.validations * share)
         self.stale, self.finished = 0, False
 

@@ -227,7 +227,7 @@ class Trainer:
             f"more than {shortest / 60.0:.2f} (the time of a validation)",
             options.more_minutes,
         )
-        return math.ceil(60.0 * options.more_minutes * progress.step / progress.seconds)
+        return math.ceil((60.0 * options.more_minutes - shortest) * progress.step / progress.seconds)
 
     def _compile(self, progress: Progress, began: float) -> float:
         """Compiles the update. Computes the length of the training unless the restored checkpoint contains it.

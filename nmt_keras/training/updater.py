@@ -124,7 +124,9 @@ class Updater:
         loss = tf.nest.map_structure(self.replicas.local, loss)
         pairs = float(sum(batch.pairs for batch in batches))
         denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(pairs)
-        return Metrics(loss, self.apply_gradients(gradients, loss.total, denominator, tf.constant(learning_rate)))
+        return Metrics(
+            loss, self.apply_gradients(gradients, loss.total, denominator, tf.constant(learning_rate, tf.float32))
+        )
 
     def arguments(
         self, batch: Batch, number: int, sampling_probability: float = 0.0

@@ -79,6 +79,15 @@ def test_a_sound_model_has_no_findings(tmp_path):
     assert names(Stub(), tmp_path) == []
 
 
+def test_searches_are_compared_within_the_length_of_the_run(tmp_path):
+    class Short(Stub):
+        def with_search(self, search):
+            assert search.max_tokens == 60
+            return super().with_search(search)
+
+    assert names(Short(search=SearchConfig(max_tokens=60)), tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("name", "stub"),
     [

@@ -9,6 +9,8 @@ from benchmarks.check import shifted
 from nmt_keras import cli
 from nmt_keras.cli.check import FOUND
 from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.recipes import find_recipe
+from nmt_keras.runs.directory import read_recipe
 
 PAIRS = sample_pairs()[:600]
 
@@ -67,4 +69,7 @@ def test_other_combinations_of_options_are_refused(check, arguments):
 def test_a_run_is_checked_with_its_corpus_and_its_model(check, run_folder, tmp_path):
     code, out = check(run_folder, "--json")
     assert code == FOUND
-    assert json.loads(out)
+    recipe = run_folder / "recipe.json"
+    assert find_recipe(str(recipe)) == read_recipe(run_folder)
+    remedies = [finding["remedy"] for finding in json.loads(out)]
+    assert any(f"nmt train {recipe} --corpus sample --run NEW" in remedy for remedy in remedies), remedies

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -109,11 +110,12 @@ def test_options_change_single_fields_the_width_and_the_time_of_a_recipe(tmp_pat
         "--model.dropout 0.3 --epochs 2.5",
         "--source.lowercase --train.clip-norm None --search.beam-size 7 --corpus.first 100 --train.xla False",
         "--model.decoder.no-input-feeding",
+        "--source.kind subword --source.sentencepiece-model 'of mine.model'",
     ],
 )
 def test_the_command_of_a_recipe_trains_this_recipe(options):
-    recipe = cli.parse(["train", "luong-feed", *options.split()]).chosen()
-    _, *arguments = train_command(recipe).split()
+    recipe = cli.parse(["train", "luong-feed", *shlex.split(options)]).chosen()
+    _, *arguments = shlex.split(train_command(recipe))
     assert cli.parse(arguments).chosen() == recipe
     assert train_command(RECIPES["luong-feed"]) == "nmt train luong-feed"
     assert train_command(replace(recipe, name="mine")) is None

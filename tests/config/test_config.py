@@ -126,7 +126,7 @@ WRONG = [
     (CorpusConfig, {"split": "hashed-group"}, "split"),
     (CorpusConfig, {"seed": -1}, "seed"),
     (TrainConfig, {"seed": -1}, "seed"),
-    (TrainConfig, {"seed": 2**32}, "seed"),
+    (TrainConfig, {"seed": 2**31}, "seed"),
     (SearchConfig, {"max_tokens": 0}, "max_tokens"),
     (SearchConfig, {"beam_size": 0}, "beam_size"),
     (SearchConfig, {"beam_size": 5, "n_best": 6}, "n_best"),

@@ -144,3 +144,5 @@ def test_shuffled_groups_keep_a_target_sentence_on_one_side_and_are_seeded():
     turned = shuffle_pairs([Pair(pair.target, pair.source) for pair in pairs], seed=1, key_side="source")
     assert {part: [Pair(*pair[::-1]) for pair in found] for part, found in turned.items()} == parts
     assert shuffle_pairs(pairs, seed=2) != parts
+    with pytest.raises(ValueError, match="corpus: expected at least two different sentences, received 1"):
+        shuffle_pairs(pairs[:3], seed=1)

@@ -88,11 +88,6 @@ def test_heads_by_hand():
     np.testing.assert_allclose(layer(tf.constant([[[1.0, 1.0]]]), values)[1], [[[0.75, 0.25]]], atol=1e-6)  # their mean
 
 
-def test_heads_must_divide_the_units():
-    with pytest.raises(ValueError, match=r"units: .*heads \(4\).* 10"):
-        MultiHead(10, 4)
-
-
 # Layers
 
 

@@ -15,10 +15,14 @@ from tiny import randomise
 from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.bridges import CopyBridge, DenseBridge
 from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.local_attention import PredictiveLocalAttention
 from nmt_keras.layers.output import StateOutput
+from nmt_keras.layers.scores import DotScore
+from nmt_keras.layers.self_attention import MultiHead
 from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder, Decoder
+from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 
 START, END = 2, 3
@@ -188,6 +192,24 @@ def test_an_output_layer_that_reads_the_state_alone_reads_the_current_state():
     assert decoder.output_state == "current"  # s_{i-1} depends on neither the previous word nor the context
 
 
+@pytest.mark.parametrize("is_built", [False, True])
+def test_the_output_layer_of_a_self_attention_decoder_reads_embeddings_of_its_width(is_built):
+    class OfWords(StateOutput):
+        reads = ("state", "embedded")
+
+        def size_of_features(self, shapes):
+            return shapes["state"][-1] + shapes["embedded"][-1]
+
+        def features(self, state, context, embedded):
+            return tf.concat([state, embedded], axis=-1)
+
+    layer = OfWords(23)
+    if is_built:
+        layer.build((None, None, 8), None, (None, None, 8))
+    decoder = SelfAttentionDecoder(23, 6, 8, heads=2, output_layer=layer)
+    assert decoder(tf.constant([[START, 5]]), tf.ones([1, 4, 16])).logits.shape == (1, 2, 23)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -206,6 +228,21 @@ def test_an_output_layer_that_reads_the_state_alone_reads_the_current_state():
                 Decoder(**SIZES, attention=BahdanauAttention(3), bridge=CopyBridge()),
             )((SOURCES, IDS)),
             "encoder: expected one that reads in one direction",
+        ),
+        (
+            lambda: Seq2Seq(
+                Encoder(19, 4, 6, direction="forward"),
+                Decoder(**SIZES, attention=BahdanauAttention(3), bridge=CopyBridge(), num_layers=2),
+            )((SOURCES, IDS)),
+            "bridge: expected states of 2 layers, received 1",
+        ),
+        (lambda: SelfAttentionEncoder(19, 4, 9, heads=3), "units: expected an even number"),
+        (lambda: MultiHead(10, 4), r"units: .*heads \(4\).* 10"),
+        (lambda: MultiHead(8, 0), r"units: .*heads \(0\).* 8"),
+        (lambda: PredictiveLocalAttention(DotScore(), 2, units=0), "units: expected at least 1, received 0"),
+        (
+            lambda: Seq2Seq(Encoder(19, 4, 3), Decoder(**SIZES, attention=BahdanauAttention(3)), seed=2**31),
+            r"seed: .*less than 2\^31",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import nmt_keras.models.encoder
 from nmt_keras.layers.cells import CELLS
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.memory import last_states
-from nmt_keras.models.encoder import Encoder
+from nmt_keras.models.encoder import Encoder, SelfAttentionEncoder
 
 END = 3
 SENTENCES = [[4, 5, 6, 7, END], [END], [8, 9, END], [18, END]]
@@ -59,6 +59,11 @@ def test_annotations_and_last_states_are_those_of_the_papers(fields):
 
 
 # Results
+
+
+def test_a_self_attention_encoder_that_was_not_called_has_the_weights_of_its_heads():
+    ids = tf.constant([[5, 6, 3], [7, 3, 0]])
+    assert SelfAttentionEncoder(19, 4, 8, heads=2, num_layers=3).head_weights(ids).shape == (2, 3, 2, 3, 3)
 
 
 def test_a_direction_that_the_encoder_lacks_is_an_error():

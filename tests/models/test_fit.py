@@ -11,6 +11,7 @@ from tiny import TINY_MODEL, TINY_TEXT
 
 from nmt_keras import (
     BahdanauAttention,
+    ConditionalDecoder,
     Decoder,
     Encoder,
     NoAttention,
@@ -68,9 +69,16 @@ def test_fit_adds_the_losses_that_layers_add():
     np.testing.assert_allclose(np.subtract(losses[2:], losses[:2]), 7.0, rtol=1e-5)
 
 
-@pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"dropout": 0.0, "output_dropout": 0.5}])
-def test_each_step_of_fit_draws_its_own_dropout_masks(rates):
-    model = built(replace(TINY_MODEL, **rates))
+@pytest.mark.parametrize(
+    ("rates", "dtype"),
+    [
+        ({"dropout": 0.5}, None),
+        ({"dropout": 0.0, "output_dropout": 0.5}, None),
+        ({"dropout": 0.5}, "mixed_float16"),  # Keras wraps the optimizer
+    ],
+)
+def test_each_step_of_fit_draws_its_own_dropout_masks(rates, dtype):
+    model = build_model(replace(TINY_MODEL, **rates), V, V, dtype=dtype)
     model.compile(optimizer=keras.optimizers.SGD(0.0, gradient_accumulation_steps=2))
     losses = [model.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0).history["loss"][0] for _ in range(4)]
     assert len(set(losses)) == 4
@@ -171,8 +179,16 @@ def test_what_is_unfrozen_before_a_loaded_model_is_built_stays_so():
     assert copy.decoder.embedding.trainable
 
 
-def test_only_tanh_cells_share_a_recurrence():
-    model = Seq2Seq(Encoder(V, 8, 8), Decoder(V, 8, 8, attention=NoAttention()), shares_recurrence=True)
+@pytest.mark.parametrize(
+    ("encoder", "decoder"),
+    [
+        (Encoder, Decoder),
+        (partial(Encoder, cell="tanh", direction="forward"), partial(ConditionalDecoder, cell="tanh")),
+        (partial(SelfAttentionEncoder, heads=2), Decoder),
+    ],
+)
+def test_only_one_tanh_cell_on_each_side_shares_a_recurrence(encoder, decoder):
+    model = Seq2Seq(encoder(V, 8, 8), decoder(V, 8, 8, attention=NoAttention()), shares_recurrence=True)
     with pytest.raises(ValueError, match="shares_recurrence: expected one tanh cell"):
         model((SOURCE, READ))
 
@@ -189,9 +205,10 @@ def trainable(model):
     "freeze",
     [
         lambda model: setattr(model.encoder.blocks[1].self_attention, "trainable", False),
+        lambda model: setattr(model.encoder.norm, "trainable", False),
         lambda model: setattr(model.decoder.blocks[1].cross_attention, "trainable", False),
     ],
-    ids=["a layer of the second block", "a layer that the decoder makes when it is built"],
+    ids=["of the second block", "that the encoder makes when it is built", "that the decoder makes when it is built"],
 )
 def test_what_is_frozen_in_a_model_of_blocks_is_frozen_when_it_is_loaded(freeze, tmp_path):
     sizes = {"heads": 2, "num_layers": 2}

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -10,11 +11,12 @@ from tensors import assert_same
 from tiny import TINY_RECIPE, save_little, save_variables
 
 from nmt_keras.config import RunOptions
-from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus import CorpusOptions, SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
 from nmt_keras.io.files import read_json
 from nmt_keras.runs import Run
+from nmt_keras.runs.directory import read_ancestors, read_origin, write_origin
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
@@ -102,7 +104,9 @@ def test_a_fine_tuned_run_has_the_tokenizers_of_the_other_and_records_it_with_it
         )
     first = fine_tune(tmp_path / "first", str(run_folder), 1)
     second = fine_tune(tmp_path / "second", str(first.folder), 1)
+    write_origin(second.folder, CorpusOptions(corpus=("mine.tsv",)), read_ancestors(second.folder))
     fine_tune(second.folder, str(first.folder), 1)  # the same call again
+    assert read_origin(second.folder).corpus == (str(Path("mine.tsv").resolve()),)
     with pytest.raises(ValueError, match=rf"init_from: expected the run that .* began with, {first.folder}, received"):
         fine_tune(second.folder, str(run_folder), 1)
     with pytest.raises(ValueError, match=r"init_from: expected the run that .* began with, none, received"):

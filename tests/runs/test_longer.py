@@ -34,11 +34,14 @@ def test_an_unfinished_run_is_not_extended_and_says_so(batches, tmp_path):
     assert "the run is not finished, so nothing is added to its length" in more.reports
 
 
-@pytest.mark.parametrize(("length", "total"), [({"steps": 10}, 15), ({"steps": None, "minutes": 1.0}, 90.0)])
+@pytest.mark.parametrize(("length", "total"), [({"steps": 10}, 15), ({"steps": None, "minutes": 1.0}, 190.0)])
 def test_the_new_length_of_a_run_that_stopped_early_is_in_updates_or_in_seconds_at_the_mean_speed(length, total):
-    progress = Progress(step=10, seconds=60.0, total=80, validations=4, stale=3, finished=True)
-    progress.extend(5, config(**length, validations=4))
-    assert progress == Progress(step=10, seconds=60.0, total=total, validations=2)
+    """The seconds include a validation, which may be longer than the added updates."""
+    progress = Progress(step=10, seconds=60.0, total=80, validation_seconds=100.0, validations=4, finished=True)
+    settings = config(**length, validations=4)
+    progress.extend(5, settings)
+    assert progress == Progress(step=10, seconds=60.0, total=total, validation_seconds=100.0, validations=2)
+    assert progress.share(settings) == pytest.approx(2 / 3)
 
 
 def test_minutes_lengthen_a_run_of_minutes(batches, tmp_path, monkeypatch):

@@ -195,7 +195,7 @@ def test_adadelta_is_the_paper_s(rate, rho):
 
 def test_plain_gradient_descent_goes_against_the_slope():
     start, gradients, rates = np.array([1.0, -2.0]), np.random.default_rng(1).normal(size=(3, 2)), [1.0, 0.5, 0.25]
-    found = trained({"optimizer": "sgd"}, start, gradients, rates)
+    found = trained({"optimizer": "sgd", "learning_rate": 1}, start, gradients, rates)
     np.testing.assert_allclose(found, start - np.array(rates) @ gradients, atol=1e-6)
 
 
