@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import LENGTHS, Output
-from nmt_keras.translation.records import stacked
+from nmt_keras.translation.records import in_parts
 from nmt_keras.translation.translator import UNEQUAL
 
 Answer = Callable[..., dict[str, tf.Tensor]]
@@ -59,26 +59,16 @@ def merge_requests(
         shaped = [tf.ensure_shape(x, like.shape) for x, like in zip(flat, batched.outputs, strict=True)]
         return cut_to_width(tf.nest.pack_sequence_as(outcome, shaped), outputs)
 
-    def in_parts(texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
-        def add_part(begin: tf.Tensor, found: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-            end = begin + config.max_batch_size
-            part = merged([text[begin:end] for text in texts])
-            return end, {name: stacked(found[name], part[name]) for name in found}
-
-        _, found = tf.while_loop(
-            lambda begin, _: begin < tf.size(texts[0]),
-            add_part,
-            (tf.constant(0), {name: tf.zeros([0] * like.shape.rank, like.dtype) for name, like in outcome.items()}),
-            (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
-            parallel_iterations=min(config.threads, config.queue),  # at most as many parts as the queue holds
-        )
+    def all_merged(texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+        at_once = min(config.threads, config.queue)  # at most as many parts as the queue holds
+        found = in_parts(merged, texts, config.max_batch_size, outcome, at_once)
         return {name: tf.ensure_shape(tensor, shapes[name]) for name, tensor in found.items()}
 
     def answer_merged(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         rows = tf.size(texts[0])
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(text), rows, UNEQUAL) for text in texts[1:]]):
             is_empty = tf.equal(rows, 0)
-        return tf.cond(is_empty, lambda: batched(*texts), lambda: in_parts(texts))
+        return tf.cond(is_empty, lambda: batched(*texts), lambda: all_merged(texts))
 
     return answer_merged
 

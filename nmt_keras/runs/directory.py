@@ -155,10 +155,12 @@ def write_origin(run: Path, options: CorpusOptions | None, ancestors: Sequence[M
         return path if path == SAMPLE_NAME else str(Path(path).resolve())
 
     fields: dict[str, Any] = dataclasses.asdict(options) if options else {}
-    several = {name: [absolute(path) for path in fields[name]] for name in ("corpus", "valid", "test") if fields}
-    single = {name: fields[name] and absolute(fields[name]) for name in ("alignments", "prepared") if fields}
+    paths = {name: fields[name] for name in FILES if fields.get(name)}
+    placed = {
+        name: absolute(value) if isinstance(value, str) else [*map(absolute, value)] for name, value in paths.items()
+    }
     make_folder(run)
-    write_whole(run / ORIGIN, json.dumps({**fields, **several, **single, ANCESTORS: ancestors}, indent=2) + "\n")
+    write_whole(run / ORIGIN, json.dumps({**fields, **placed, ANCESTORS: ancestors}, indent=2) + "\n")
 
 
 def read_ancestors(run: Path) -> list[dict[str, Any]]:

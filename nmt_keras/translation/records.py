@@ -1,5 +1,6 @@
 """Translations and scores as Python values, and batches of them as tensors."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -109,3 +110,35 @@ def stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
         return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
 
     return tf.concat([padded(upper), padded(lower)], 0)
+
+
+def in_parts(
+    answer: Callable[[Sequence[tf.Tensor]], Mapping[str, tf.Tensor]],
+    texts: Sequence[tf.Tensor],
+    size: int,
+    like: Mapping[str, tf.TensorSpec],
+    parallel_iterations: int = 1,
+) -> dict[str, tf.Tensor]:
+    """Returns the outputs of ``answer`` for all texts, which it reads in parts, padded to the widest.
+
+    Args:
+        answer: Function from string tensors [size] to outputs by name.
+        texts: String tensors [N].
+        size: Maximum number of rows of a part.
+        like: Types and ranks of the outputs, by name.
+        parallel_iterations: Maximum number of parts at the same time.
+    """
+
+    def add_part(begin: tf.Tensor, found: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        end = begin + size
+        part = answer([text[begin:end] for text in texts])
+        return end, {name: stacked(found[name], part[name]) for name in found}
+
+    _, found = tf.while_loop(
+        lambda begin, _: begin < tf.size(texts[0]),
+        add_part,
+        (tf.constant(0), {name: tf.zeros([0] * one.shape.rank, one.dtype) for name, one in like.items()}),
+        (tf.TensorShape([]), {name: tf.TensorShape([None] * one.shape.rank) for name, one in like.items()}),
+        parallel_iterations=parallel_iterations,
+    )
+    return found

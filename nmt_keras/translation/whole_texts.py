@@ -1,13 +1,12 @@
 """Translates texts of several sentences inside the graph."""
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from nmt_keras.io.sentences import BORDER, MAX_SENTENCES, RULES, WIDE
 from nmt_keras.text.normalisation import cut_bytes
-from nmt_keras.translation.records import MAX_BYTES, Decoded, stacked
+from nmt_keras.translation.records import MAX_BYTES, Decoded, in_parts
 
 SENTENCES_AT_ONCE = 64
 """Number of sentences that are translated together. It bounds the memory of a request, however many texts it has."""
@@ -41,7 +40,9 @@ def decode_texts(
 
     places = tf.where(is_sentence & kept)  # [M, 1], indices of the M sentences among all parts
     fields = Decoded._fields if with_sentences else ("translation", "truncated")
-    decoded = _decode_in_parts(decode, tf.gather_nd(source, places), fields)
+    like = {name: _SPECS[name] for name in fields}
+    found_sentences = [tf.gather_nd(source, places)]
+    decoded = in_parts(lambda part: decode(*part)._asdict(), found_sentences, SENTENCES_AT_ONCE, like)
     parts = tf.tensor_scatter_nd_update(source, places, decoded["translation"])
     before = tf.concat([[""], parts[:-1]], 0)
     joint = tf.where(tf.strings.regex_full_match(before, f"(?s).*[{WIDE}]"), "", " ")
@@ -90,27 +91,6 @@ def split_sentences(text: tf.Tensor) -> tf.RaggedTensor:
     for pattern, replacement in RULES:
         text = tf.strings.regex_replace(text, pattern, replacement)
     return tf.strings.split(text, BORDER)
-
-
-def _decode_in_parts(
-    decode: Callable[[tf.Tensor], Decoded], sentences: tf.Tensor, fields: tuple[str, ...]
-) -> dict[str, tf.Tensor]:
-    """Returns fields of the translations of sentences, [N] string, padded to the longest one."""
-
-    def add_part(begin: tf.Tensor, found: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        end = begin + SENTENCES_AT_ONCE
-        part = decode(sentences[begin:end])
-        return end, {name: stacked(found[name], getattr(part, name)) for name in fields}
-
-    specs: dict[str, Any] = {name: _SPECS[name] for name in fields}
-    _, found = tf.while_loop(
-        lambda begin, _: begin < tf.size(sentences),
-        add_part,
-        (tf.constant(0), {name: tf.zeros([0] * spec.shape.rank, spec.dtype) for name, spec in specs.items()}),
-        (tf.TensorShape([]), {name: spec.shape for name, spec in specs.items()}),
-        parallel_iterations=1,
-    )
-    return found
 
 
 _SPECS = {
