@@ -21,7 +21,6 @@ from nmt_keras.config import (
     TokenizerConfig,
     TrainConfig,
 )
-from nmt_keras.recipes import RECIPES, find_recipe
 
 WRONG = [
     (TokenizerConfig, {"kind": "letters"}, "kind"),
@@ -381,19 +380,6 @@ def test_a_scale_is_positive(width):
         ModelConfig().scaled(width)
 
 
-@pytest.mark.parametrize(
-    ("fields", "size"),
-    [
-        ({"units": 7}, 14),
-        ({"units": 7, "direction": "forward"}, 7),
-        ({"units": 7, "direction": "backward"}, 7),
-        ({"units": 8, "kind": "self-attention"}, 8),
-    ],
-)
-def test_annotations_are_as_wide_as_the_states_side_by_side(fields, size):
-    assert EncoderConfig(**fields).annotation_size == size
-
-
 # Records
 
 
@@ -480,11 +466,3 @@ def test_a_value_of_another_type_is_refused_with_its_field_and_what_to_write(fie
         Recipe.from_json(f'{{"name": "x", "train": {{"{field}": {value}}}}}', "mine.yaml")
     whole = Recipe.from_json('{"name": "x", "train": {"minutes": 5, "xla": null, "clip_norm": 1}}')
     assert whole.train == TrainConfig(minutes=5.0, clip_norm=1.0)
-
-
-def test_recipes_are_found_by_name_and_the_nearest_is_offered():
-    for name, recipe in RECIPES.items():
-        assert find_recipe(name) is recipe
-        assert recipe.name == name
-    with pytest.raises(ValueError, match=r"recipe: .*received 'smaple'. Did you mean 'sample'"):
-        find_recipe("smaple")
