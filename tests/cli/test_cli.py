@@ -25,7 +25,6 @@ from tiny import TINY_RECIPE, save_little
 
 import nmt_keras
 from nmt_keras import cli
-from nmt_keras.cli.command import load_translator
 from nmt_keras.cli.train import Train
 from nmt_keras.config import SearchConfig
 from nmt_keras.corpus import CorpusUnavailable, split_corpus
@@ -164,11 +163,6 @@ def test_standard_input_is_translated_line_by_line(run_folder, type_in, answers)
     assert answers("translate", run_folder) == [expected[0], "", expected[1]]
     type_in(SENTENCES[0])
     assert answers("translate", run_folder, "-")[0] == expected[0]
-
-
-def test_the_search_options_of_a_command_are_those_of_its_translator(run_folder):
-    search = SearchConfig(min_tokens=5, no_repeat_ngram_size=1)
-    assert load_translator(run_folder, (), search).search == search
 
 
 def test_a_line_is_translated_sentence_by_sentence_unless_splitting_is_off(run_folder, answers, rows):
