@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
-from tiny import TINY_TEXT, contents
+from tiny import TINY_TEXT, contents, zipped
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus import columns
@@ -45,8 +44,7 @@ def files(pairs, tmp_path_factory):
     (folder / "a.tsv").write_bytes("".join(plain).encode())
     (folder / "b.tsv.gz").write_bytes(gzip.compress("".join([mark, *lines[60:], "\n", "\n"]).encode()))
     (folder / "c.tsv").write_bytes(gzip.compress(b"Ay.\tOh.\n"))  # compressed, although the name has no .gz
-    with zipfile.ZipFile(folder / "d.tsv.zip", "w") as archive:
-        archive.writestr("d.tsv", "Oh.\tAh.\n\n")
+    (folder / "d.tsv.zip").write_bytes(zipped({"d.tsv": b"Oh.\tAh.\n\n"}))
     return folder
 
 
@@ -150,8 +148,7 @@ def test_a_worker_that_is_killed_changes_no_byte_and_no_count(files, both, dask,
 def test_both_take_the_same_columns_of_the_spanish_english_file(pairs, tmp_path, monkeypatch, order):
     text = "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs)
     monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text.encode()).hexdigest())
-    with zipfile.ZipFile(tmp_path / "mine.zip", "w") as archive:
-        archive.writestr("mine.txt", text)
+    (tmp_path / "mine.zip").write_bytes(zipped({"mine.txt": text.encode()}))
     one = prepare([tmp_path / "mine.zip"], tmp_path / "one", TINY_TEXT, TINY_TEXT, FILTERS, shards=2, **order)
     prepare_by_beam(tmp_path / "mine.zip", tmp_path / "many", one.folder, **order)
     assert contents(tmp_path / "many") == contents(one.folder)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import zipfile
 from itertools import count
 
 import nbformat
@@ -12,7 +11,7 @@ import tensorflow as tf
 from nbclient import NotebookClient
 from servers import ROOT
 from tensors import assert_same, padded
-from tiny import randomise
+from tiny import randomise, zipped
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.corpus import Pair, split_pairs
@@ -193,9 +192,8 @@ def test_a_beam_of_one_is_greedy(search):
 def test_it_runs_from_top_to_bottom(tmp_path):
     home = tmp_path / "keras"
     (home / "datasets").mkdir(parents=True)
-    with zipfile.ZipFile(home / "datasets" / "spa-eng.zip", "w") as archive:
-        lines = (f"{target}\t{source}\n" for source, target in sample_pairs()[:4000])
-        archive.writestr("spa-eng/spa.txt", "".join(lines))
+    text = "".join(f"{target}\t{source}\n" for source, target in sample_pairs()[:4000])
+    (home / "datasets" / "spa-eng.zip").write_bytes(zipped({"spa-eng/spa.txt": text.encode()}))
     notebook = NOTEBOOK.copy()
     (place,) = (i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
     notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(SMALL))

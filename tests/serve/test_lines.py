@@ -13,11 +13,11 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-import zipfile
 from itertools import chain
 
 import pytest
 from servers import ROOT
+from tiny import zipped
 
 from nmt_keras.io.lines import (
     LONGEST_LINE,
@@ -32,14 +32,6 @@ from nmt_keras.io.lines import (
 
 TEXT = "Hola.\u2028Sí.\nNo.\n".encode()
 LINES = ["Hola.\u2028Sí.", "No."]
-
-
-def zipped(text: bytes, **others: bytes) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in {"es.txt": text, **others}.items():
-            archive.writestr(name, content)
-    return file.getvalue()
 
 
 def marked(archive: bytes, local: int, central: int, value: int) -> bytes:
@@ -107,8 +99,9 @@ def test_long_lines_are_cut_and_reported():
 @pytest.mark.parametrize(
     "pack",
     [
-        *(bytes, gzip.compress, bz2.compress, lzma.compress, zipped),
-        lambda text: zipped(text, README=b"x"),
+        *(bytes, gzip.compress, bz2.compress, lzma.compress),
+        lambda text: zipped({"es.txt": text}),
+        lambda text: zipped({"es.txt": text, "README": b"x"}),
         lambda text: bz2.compress(text[:40]) + bz2.compress(text[40:]),
         lambda text: lzma.compress(text[:40]) + bytes(8) + lzma.compress(text[40:]),
     ],
@@ -127,10 +120,10 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (marked(zipped(TEXT), 8, 10, 9), ["compression", "unzip FILE", "es.txt"]),
-        (marked(zipped(TEXT), 6, 8, 1), ["password", "unzip FILE"]),
-        (zipped(TEXT, **{"en.txt": TEXT}), ["es.txt, en.txt", "unzip FILE", "source and the target"]),
-        (zipped(TEXT, **{"[Content_Types].xml": b"x"}), ["Excel", "libreoffice", "FILE"]),
+        (marked(zipped({"es.txt": TEXT}), 8, 10, 9), ["compression", "unzip FILE", "es.txt"]),
+        (marked(zipped({"es.txt": TEXT}), 6, 8, 1), ["password", "unzip FILE"]),
+        (zipped({"es.txt": TEXT, "en.txt": TEXT}), ["es.txt, en.txt", "unzip FILE", "source and the target"]),
+        (zipped({"es.txt": TEXT, "[Content_Types].xml": b"x"}), ["Excel", "libreoffice", "FILE"]),
         (b"\xd0\xcf\x11\xe0" + b"x" * 600, ["Excel", "libreoffice"]),
         (b'\xef\xbb\xbf<?xml version="1.0"?>\n<tmx version="1.4">', ["TMX", "xmlstarlet", "FILE >"]),
         (gzip.compress(b'<?xml version="1.0"?>\n<tmx version="1.4">'), ["TMX"]),
@@ -139,8 +132,8 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
         (gzip.compress(b"a" * 257 + b"ustar" + b"\0" * 300), ["tar archive", "tar -xf FILE"]),
         (bz2.compress(TEXT * 9000)[:-9], ["damaged archive"]),
         (gzip.compress(TEXT * 9000)[:-9], ["damaged archive"]),
-        (zipped(TEXT * 9000)[:-9], ["damaged archive"]),
-        (marked(zipped(TEXT * 9000), 14, 16, 0xBAD), ["damaged archive"]),  # another checksum
+        (zipped({"es.txt": TEXT * 9000})[:-9], ["damaged archive"]),
+        (marked(zipped({"es.txt": TEXT * 9000}), 14, 16, 0xBAD), ["damaged archive"]),  # another checksum
         (b"BZh9" + b"x" * 99, ["damaged archive"]),
         (lzma.compress(TEXT * 9000)[:-9], ["damaged archive"]),
         *(
