@@ -41,11 +41,9 @@ def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(check, tmp_path):
 
 def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, tmp_path):
     files = write_sides(tmp_path / "corpus", shifted(PAIRS, 0.0, 2))
-    code, _ = check(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")
-    assert code == FOUND
-    report = (tmp_path / "report" / "report.md").read_text("utf-8")
+    assert check(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")[0] == FOUND
     assert (tmp_path / "report" / "shifted.svg").exists()
-    assert "shifted.svg" in report
+    assert "shifted.svg" in (tmp_path / "report" / "report.md").read_text("utf-8")
     assert check(tmp_path / "new.tsv", "--source-column", "0", "--target-column", "1") == (0, "No findings.\n")
 
 
