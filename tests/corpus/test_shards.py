@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -234,12 +234,7 @@ def batches_of(corpus, **fields):
 
 
 def epoch_of(batches, epoch):
-    found = []
-    for position, batch in batches.iterate(Position(epoch, 0, 0)):
-        if position.epoch != epoch:
-            return found
-        found.append((position, batch))
-    return found
+    return list(takewhile(lambda each: each[0].epoch == epoch, batches.iterate(Position(epoch, 0, 0))))
 
 
 def pairs_of(batch):

@@ -117,18 +117,14 @@ def test_length_is_counted_in_words_or_in_characters_if_words_are_not_separated(
     assert sentence_length("我喜欢 iPhone.") == sentence_length("ก็ 我喜 a.") == 4
 
 
-def links(*found):
-    return frozenset(found)
-
-
 def test_the_alignment_error_rate_is_och_and_neys_counted_over_the_corpus():
     # A = {0-0, 1-1, 2-1}, S = {0-0, 1-2}, P = S + {1-1}; S has one link of A, P has two: 1 - (1 + 2) / (3 + 2)
-    first = GoldLinks(links((0, 0), (1, 2)), links((0, 0), (1, 2), (1, 1)))
-    found = alignment_error([links((0, 0), (1, 1), (2, 1))], [first])
+    first = GoldLinks({(0, 0), (1, 2)}, {(0, 0), (1, 2), (1, 1)})
+    found = alignment_error([{(0, 0), (1, 1), (2, 1)}], [first])
     assert astuple(found) == pytest.approx((2 / 5, 2 / 3, 1 / 2))
     # sentence 1: A = S = {0-0}; sentence 2: A = {}, S = {0-0, 1-1, 2-2}: 1 - (1 + 1) / (1 + 4)
-    gold = [GoldLinks(one, one) for one in (links((0, 0)), links((0, 0), (1, 1), (2, 2)))]
-    assert astuple(alignment_error([links((0, 0)), links()], gold)) == pytest.approx((3 / 5, 1.0, 1 / 4))
+    gold = [GoldLinks(one, one) for one in ({(0, 0)}, {(0, 0), (1, 1), (2, 2)})]
+    assert astuple(alignment_error([{(0, 0)}, set()], gold)) == pytest.approx((3 / 5, 1.0, 1 / 4))
 
 
 def test_ter_is_the_share_of_edits_and_sees_case():
