@@ -79,7 +79,9 @@ class Run:
         updater = Updater(self.model, self.settings)
         checkpoints = Checkpoints(self.folder / "checkpoints", updater, identity)
         log = self.folder / "log.jsonl"
-        trainer = Trainer(updater, self.batches, checkpoints, log, self.validate, self.report, self.show, callbacks)
+        trainer = Trainer(
+            updater, self.batches, checkpoints, log, self.validate, self.reports.append, self.show, callbacks
+        )
         self.progress = trainer.train(RunOptions(**options), stop_after)
         return self
 
@@ -88,9 +90,6 @@ class Run:
         with pytest.raises((Interrupted, Killed)):
             self(**options)
         return self
-
-    def report(self, sentence):
-        self.reports.append(sentence)
 
     def validate(self):
         self.validated.append(self.steps[-1] if self.steps else 0)

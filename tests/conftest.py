@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import venv
 from pathlib import Path
 
@@ -119,13 +118,6 @@ def dtype_policy():
     before = keras.config.dtype_policy()
     yield keras.config.set_dtype_policy
     keras.config.set_dtype_policy(before)
-
-
-@pytest.fixture
-def _clock_ahead(monkeypatch):
-    """Sets the clock of this machine a day ahead of the file system's clock."""
-    seconds = time.time
-    monkeypatch.setattr(time, "time", lambda: seconds() + 86400.0)
 
 
 @pytest.fixture(scope="session")

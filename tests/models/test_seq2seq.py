@@ -72,23 +72,6 @@ def test_the_loss_is_the_paper_s(model, wanted):
     assert loss.tokens.numpy() == 9.0
 
 
-def assert_gradient_is_the_slope_of_the_reference(model, pairs):
-    """Compares the gradient with central differences of the NumPy loss along a random direction of each variable."""
-    _, gradients = loss_and_gradient(model, *batch(pairs, 7, 5))
-    random, h = np.random.default_rng(4), 1e-5
-
-    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-        origin, direction = variable.numpy(), random.normal(size=variable.shape)
-
-        def loss_at(move, variable=variable, origin=origin, direction=direction):
-            variable.assign(origin + move * direction)
-            return reference_loss(weights_of(model), pairs, SMOOTHING)
-
-        slope = (loss_at(h) - loss_at(-h)) / (2.0 * h)
-        variable.assign(origin)
-        assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-4, abs=1e-4), variable.path
-
-
 OFTEN = [
     *("rnnsearch-deep", "rnnsearch-linear", "rnnsearch-local-p", "conditional-deep", "conditional-fixed"),
     *("rnnencdec-mean", "luong-location", "luong-feed", "luong-local-m", "luong-local-p-wide"),
@@ -105,10 +88,21 @@ def slow_except(often, names):
 @pytest.mark.long
 @pytest.mark.parametrize("name", slow_except(OFTEN, COMBINATIONS))
 def test_every_part_s_gradient_is_the_slope_of_the_reference(name, in_precision):
-    model = in_precision("float64", name)
-    assert_gradient_is_the_slope_of_the_reference(
-        model, [([4, 5, 6, 7, END], [8, 9, END]), ([16, END], [4, 10, 8, END])]
-    )
+    """Compares the gradient with central differences of the NumPy loss along a random direction of each variable."""
+    model, pairs = in_precision("float64", name), [([4, 5, 6, 7, END], [8, 9, END]), ([16, END], [4, 10, 8, END])]
+    _, gradients = loss_and_gradient(model, *batch(pairs, 7, 5))
+    random, h = np.random.default_rng(4), 1e-5
+
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        origin, direction = variable.numpy(), random.normal(size=variable.shape)
+
+        def loss_at(move, variable=variable, origin=origin, direction=direction):
+            variable.assign(origin + move * direction)
+            return reference_loss(weights_of(model), pairs, SMOOTHING)
+
+        slope = (loss_at(h) - loss_at(-h)) / (2.0 * h)
+        variable.assign(origin)
+        assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-4, abs=1e-4), variable.path
 
 
 # Laws

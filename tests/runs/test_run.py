@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bigram import Killed
-from tiny import TINY_RECIPE, contents, save_little, save_weights
+from tiny import TINY_RECIPE, contents, randomise, save_little, save_weights
 
 import nmt_keras
 from nmt_keras.config import PairFilters, Recipe, RunOptions
@@ -82,14 +82,6 @@ def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, 
         Run(tmp_path / "run", recipe).train(corpus, lambda _: None, lambda *_: None)
 
 
-def write_best(run, step, value):
-    """Writes a best checkpoint whose weights all have one value, as training beside another command does."""
-    model = run.translator().model
-    for variable in model.variables:
-        variable.assign(tf.fill(variable.shape, value))
-    save_weights(model, run.folder / "checkpoints", step)
-
-
 def test_scores_and_exports_name_their_own_checkpoint_even_if_training_writes_a_better_one(
     folder, corpus, tmp_path, monkeypatch
 ):
@@ -97,7 +89,9 @@ def test_scores_and_exports_name_their_own_checkpoint_even_if_training_writes_a_
     run = Run(folder)
     assert run.scores() == {}
     translator, before = run.translator(), identify_best(run.folder / "checkpoints")
-    write_best(run, before.step + 10, 0.5)
+    better = run.translator().model
+    randomise(better, 5)
+    save_weights(better, run.folder / "checkpoints", before.step + 10)
     assert identify_best(run.folder / "checkpoints").step == before.step + 10
     found = run.evaluate(translator, "valid", corpus.valid)
     score = run.scores(before)["valid"]
