@@ -103,37 +103,24 @@ def raw(sentences):
     return tf.constant([s.encode("utf-8", "surrogateescape") for s in sentences], tf.string)
 
 
-def arrays(signature, reply):
-    """Returns the outputs of a reply as arrays with their original types and shapes."""
-    found = {}
-    for name, output in CONTRACT[signature].outputs.items():
-        values, dtype = reply["outputs"][name], object if output.dtype == "string" else output.dtype
-        found[name] = np.array(values["values"], dtype).reshape(values["shape"])
-    return found
-
-
-def expect_equal(outputs, record):
-    """Compares outputs of an export with those of a translator."""
-    for output, values in outputs.items():
-        expected = (record[output] if isinstance(record, dict) else getattr(record, output)).numpy()
-        assert values.shape == expected.shape, output
-        if expected.dtype == np.float32:
-            expected = np.maximum(expected, np.finfo(np.float32).min)  # JSON has no infinity
-            np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4, err_msg=output)
-        else:
-            np.testing.assert_array_equal(values, expected, err_msg=output)
-
-
 def expect_equal_replies(answers, expected, kind, key):
     """Compares the replies of an export with the outputs of the translator."""
+    contract = CONTRACT[key[0]].outputs
     for reply, record in zip(named(answers)[key], expected[kind, *key], strict=True):
         assert reply.get("error") is None
-        assert set(reply["outputs"]) == set(CONTRACT[key[0]].outputs)
-        outputs = arrays(key[0], reply)
-        for values in outputs.values():
-            if values.dtype == object:
-                values[...] = np.vectorize(str.encode, otypes=[object])(values)
-        expect_equal(outputs, record)
+        assert set(reply["outputs"]) == set(contract)
+        for name, output in contract.items():
+            values, dtype = reply["outputs"][name], object if output.dtype == "string" else output.dtype
+            found = np.array(values["values"], dtype).reshape(values["shape"])
+            wanted = (record[name] if isinstance(record, dict) else getattr(record, name)).numpy()
+            assert found.shape == wanted.shape, name
+            if wanted.dtype == np.float32:
+                wanted = np.maximum(wanted, np.finfo(np.float32).min)  # JSON has no infinity
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4, err_msg=name)
+            elif output.dtype == "string":
+                np.testing.assert_array_equal(np.vectorize(str.encode, otypes=[object])(found), wanted, err_msg=name)
+            else:
+                np.testing.assert_array_equal(found, wanted, err_msg=name)
 
 
 # Replies

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from functools import partial
 
 import numpy as np
@@ -44,16 +45,13 @@ def save(folder, version, config):
 @pytest.fixture
 def load(tmp_path):
     """Loads a model with the given configuration into a session."""
-    loaded = []
+    with ExitStack() as loaded:
 
-    def load(**config):
-        save(tmp_path / "model", 1, MicroBatchingConfig(**config))
-        loaded.append(load_servable(tmp_path / "model"))
-        return loaded[-1]
+        def load(**config):
+            save(tmp_path / "model", 1, MicroBatchingConfig(**config))
+            return loaded.enter_context(closing(load_servable(tmp_path / "model")))
 
-    yield load
-    for servable in loaded:
-        servable.close()
+        yield load
 
 
 def ask(servable, texts):
