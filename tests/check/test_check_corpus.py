@@ -70,12 +70,9 @@ def test_shifted_lines_get_their_partners_back(begin, offset):
 
 
 def test_lines_in_scripts_without_spaces_are_aligned():
-    letters = {}
-
-    def written(text):
-        return "".join(letters.setdefault(word, chr(0x4E00 + 7 * len(letters))) for word in text.split())
-
-    pairs = [Pair(written(pair.source), pair.target) for pair in CLEAN]
+    words = dict.fromkeys(word for pair in CLEAN for word in pair.source.split())
+    letters = {word: chr(0x4E00 + 7 * at) for at, word in enumerate(words)}
+    pairs = [Pair("".join(map(letters.get, pair.source.split())), pair.target) for pair in CLEAN]
     found = align_lines(*(word_matrix([pair[at] for pair in shifted(pairs, 0.5, 2)]) for at in (0, 1)))
     assert set(found.offset[20:420]) == {0}
     assert set(found.offset[480:800]) == {-2}

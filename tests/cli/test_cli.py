@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import keras
 import matplotlib
@@ -349,21 +350,15 @@ def test_a_command_succeeds_without_standard_output_and_standard_error():
 
 
 def test_an_interruption_before_training_says_how_to_resume(monkeypatch, fails):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nmt_keras.corpus.loading.load_corpus", interrupted)
+    monkeypatch.setattr("nmt_keras.corpus.loading.load_corpus", Mock(side_effect=KeyboardInterrupt))
     assert fails("train", code=130).startswith("nmt: interrupted. Run the same command again")
 
 
 @pytest.fixture
 def offline(monkeypatch, tmp_path):
     """An empty working directory, without a network."""
-
-    def unavailable(*_, **__):
-        raise CorpusUnavailable("http://127.0.0.1/none.zip", "the server cannot be reached")
-
-    monkeypatch.setattr("nmt_keras.corpus.loading.fetch_corpus", unavailable)
+    unavailable = CorpusUnavailable("http://127.0.0.1/none.zip", "the server cannot be reached")
+    monkeypatch.setattr("nmt_keras.corpus.loading.fetch_corpus", Mock(side_effect=unavailable))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -97,11 +97,11 @@ def test_every_reason_is_counted(corpus):
 def test_the_shards_hold_every_pair_once(corpus, pairs):
     texts = [load_tokenizer(corpus.folder / side) for side in ("source", "target")]
 
-    def decoded(text, ids):
-        return text.decode(tf.constant([ids])).numpy()[0].decode()
-
     found = [
-        tuple(decoded(text, side[row].tolist()) for text, side in zip(texts, sides, strict=True))
+        tuple(
+            text.decode(tf.constant([side[row].tolist()])).numpy()[0].decode()
+            for text, side in zip(texts, sides, strict=True)
+        )
         for sides in map(read_shard, corpus.files)
         for row in range(len(sides[0]))
     ]

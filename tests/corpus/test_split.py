@@ -87,14 +87,11 @@ def test_pairs_that_share_a_sentence_on_either_side_form_one_group(sentences, ta
 
 
 def test_the_hash_of_the_group_s_name_chooses_the_part():
-    def fraction(name: str) -> float:
-        """Returns the sha256 as a fraction of 1. The first 8 hex digits alone would differ by less than 2^-32."""
-        return int.from_bytes(hashlib.sha256(name.encode()).digest()) / 2**256
-
     pairs = english_spanish(*((f"Number {number}!", f"Número {number}") for number in range(500)))
     expected = {"train": [], "valid": [], "test": []}
     for pair in pairs:
-        place = fraction(pair.target.lower().removesuffix("!"))
+        name = pair.target.lower().removesuffix("!")
+        place = int.from_bytes(hashlib.sha256(name.encode()).digest()) / 2**256
         expected["test" if place < 0.03 else "valid" if place < 0.06 else "train"].append(pair)
     assert min(map(len, expected.values())) > 5
     assert split_pairs(pairs, key_side="target") == expected

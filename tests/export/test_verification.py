@@ -66,15 +66,6 @@ def test_a_model_that_keeps_the_contract_passes_every_check(answers):
     assert faults(answers) == []
 
 
-def rename_an_input(answers):
-    types = answers.facts["signatures"]
-    types["score, input reference"] = types.pop("score, input target")
-
-
-def fail(answers):
-    named(answers)["beam", "together"][0] = {"error": "InternalError", "message": "no luck"}
-
-
 def set_type(end, found):
     return lambda answers: answers.facts["signatures"].update({f"align, output {end}": found})
 
@@ -83,12 +74,15 @@ def add_fact(name, value):
     return lambda answers: answers.facts[name].append(value)
 
 
-def set_reply(feeds, reply):
-    return lambda answers: named(answers)["greedy", feeds].__setitem__(0, reply)
+def set_reply(signature, feeds, reply):
+    return lambda answers: named(answers)[signature, feeds].__setitem__(0, reply)
 
 
 BROKEN = {
-    "another input": (rename_an_input, "score.*target: expected string.*, received none"),
+    "a missing input": (
+        lambda answers: answers.facts["signatures"].pop("score, input target"),
+        "score.*target: expected string.*, received none",
+    ),
     "another dtype": (set_type("score", "float64[?]"), r"align.*score: expected float32.*, received float64"),
     "another rank": (set_type("truncated", "bool[]"), r"align.*truncated: expected bool\[\?\], received bool\[\]"),
     "fixed rows": (set_type("truncated", "bool[1]"), r"align.*truncated: .*received bool\[1\]"),
@@ -99,9 +93,12 @@ BROKEN = {
     },
     "compiled by XLA": (add_fact("compiled", "step_7"), "step_7"),
     "another device": (add_fact("devices", "/device:GPU:0"), "/device:GPU:0"),
-    "failure": (fail, "beam, together: no luck"),
+    "failure": (
+        set_reply("beam", "together", {"error": "InternalError", "message": "no luck"}),
+        "beam, together: no luck",
+    ),
     **{
-        f"{feeds}: {reply.get('error', 'answered')}": (set_reply(feeds, reply), f"greedy, {feeds}: ")
+        f"{feeds}: {reply.get('error', 'answered')}": (set_reply("greedy", feeds, reply), f"greedy, {feeds}: ")
         for feeds in REFUSED
         for reply in ({"outputs": {}}, {"error": "InternalError", "message": "oh"})
     },

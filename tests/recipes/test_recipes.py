@@ -40,7 +40,14 @@ def test_each_rung_of_luong_s_ladder_adds_one_thing():
     without = {
         "reverse": ("base", lambda model: replace(model, encoder=replace(model.encoder, direction="forward"))),
         "dropout": ("reverse", lambda model: replace(model, dropout=0.0)),
-        "location": ("dropout", lambda model: replace(model, attention=AttentionConfig("none"), decoder=seeing(model))),
+        "location": (
+            "dropout",
+            lambda model: replace(
+                model,
+                attention=AttentionConfig("none"),
+                decoder=replace(model.decoder, output="state", output_units=models["dropout"].decoder.output_units),
+            ),
+        ),
         "feed": ("location", lambda model: replace(model, decoder=replace(model.decoder, input_feeding=False))),
         **dict.fromkeys(
             ("dot", "general", "concat"),
@@ -50,9 +57,6 @@ def test_each_rung_of_luong_s_ladder_adds_one_thing():
         "local-p": ("general", lambda model: replace(model, attention=AttentionConfig("general"))),
         "replace": ("local-p", lambda model: model),
     }
-
-    def seeing(model):
-        return replace(model.decoder, output="state", output_units=models["dropout"].decoder.output_units)
 
     for rung, (below, taken_back) in without.items():
         assert taken_back(models[rung]) == models[below], rung

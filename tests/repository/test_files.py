@@ -5,6 +5,7 @@ import os
 import re
 import time
 from contextlib import nullcontext
+from unittest.mock import Mock
 
 import portalocker
 import pytest
@@ -45,11 +46,7 @@ def test_json_that_is_nested_too_deeply_is_refused_by_the_name_of_its_file(tmp_p
 
 def failing(number):
     """Returns a function that fails with an error of the system."""
-
-    def fail(*_):
-        raise OSError(number, os.strerror(number))
-
-    return fail
+    return Mock(side_effect=OSError(number, os.strerror(number)))
 
 
 def test_an_error_without_a_file_name_gets_the_name_the_free_space_and_the_reason(tmp_path):
@@ -115,12 +112,10 @@ def test_the_clock_of_the_file_system_says_how_old_a_partial_file_is(tmp_path, m
     assert (tmp_path / "a.json.1f.partial").exists()
 
 
-def failing_lock(*_):
-    """Fails as ``portalocker.lock`` does on a file system without locks."""
-    raise portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))
+NO_LOCKS = portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))  # of a file system without locks
 
 
-@pytest.mark.parametrize("lock", [portalocker.lock, failing_lock])
+@pytest.mark.parametrize("lock", [portalocker.lock, Mock(side_effect=NO_LOCKS)], ids=["locks", "no locks"])
 def test_a_locked_folder_holds_the_written_file_alone_also_on_a_disk_without_locks(lock, tmp_path, monkeypatch):
     monkeypatch.setattr(portalocker, "lock", lock)
     with sole_writer(tmp_path), locked(tmp_path / "scores.json"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import nbformat
 import pytest
@@ -225,10 +226,7 @@ def test_the_first_cell_on_colab_installs_the_package_and_keeps_runs_on_drive_on
 
 @pytest.mark.parametrize("error", [DriveError("credentials were declined"), ValueError("mount failed")])
 def test_without_drive_runs_stay_on_the_machine_and_a_warning_is_printed(error, drive, monkeypatch, capsys):
-    def mount(path):
-        raise error
-
-    drive.mount = mount
+    drive.mount = Mock(side_effect=error)
     monkeypatch.setattr(colab, "move_and_link", lambda folder, home: pytest.fail(f"{folder} is {home}"))
     colab.keep_runs_on_drive()
     assert str(error) in capsys.readouterr().out

@@ -46,10 +46,6 @@ apart = 0.0 if task is None else (0.25, -0.25)[task["index"]]
 validations = itertools.count(1)
 
 
-def validate():
-    return {"valid_loss": 1.0 + apart * next(validations)}
-
-
 def show(step, *_):
     if step == signalled:
         os.kill(os.getpid(), number)  # signal 0 does nothing
@@ -65,8 +61,15 @@ settings = config(
     clip_norm=0.5,
 )
 updater = Updater(model, settings, StrategyReplicas(strategy) if strategy else None)
-checkpoints, log = Checkpoints(folder / "checkpoints", updater), folder / "log.jsonl"
 with reporting_lost_workers(updater.replicas):
-    Trainer(updater, batches, checkpoints, log, validate, print, show, is_chief=is_chief(strategy)).train(RunOptions())
-weights = [variable.numpy().tolist() for variable in model.trainable_variables]
-print("WEIGHTS", json.dumps(weights))
+    Trainer(
+        updater,
+        batches,
+        Checkpoints(folder / "checkpoints", updater),
+        folder / "log.jsonl",
+        lambda: {"valid_loss": 1.0 + apart * next(validations)},
+        print,
+        show,
+        is_chief=is_chief(strategy),
+    ).train(RunOptions())
+print("WEIGHTS", json.dumps([variable.numpy().tolist() for variable in model.trainable_variables]))
