@@ -143,7 +143,6 @@ def test_curves_show_the_losses_above_and_bleu_below_against_steps():
     assert lines(figure, 1) == {"validation": [[300, 30.2]]}
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss (nats per token)", "BLEU"]
     assert [axes.get_xlabel() for axes in figure.axes] == ["", "step"]
-    FigureCanvasAgg(figure).draw()
 
 
 def test_a_panel_without_values_is_not_drawn():
@@ -198,7 +197,6 @@ def test_runs_are_compared_by_validation_loss_and_bleu():
 def test_bleu_by_length_has_a_line_and_a_band_for_each_system():
     scores = {"a": [(50, 45, 55), (30, 20, 40)], "b_1": [(40, 35, 45), (10, 5, 15)]}
     figure = bleu_by_length(["1-5", "6-10"], [1200, 30], scores)
-    FigureCanvasAgg(figure).draw()
     (axes,) = figure.axes
     assert lines(figure, 0) == {"a": [[0, 50], [1, 30]], "b_1": [[0, 40], [1, 10]]}
     band = axes.collections[0].get_paths()[0].vertices
@@ -209,9 +207,7 @@ def test_bleu_by_length_has_a_line_and_a_band_for_each_system():
 
 def test_scores_are_drawn_side_by_side_with_their_intervals():
     systems = {"a": (50, 45, 55), "b": (40, 35, 45)}
-    figure = score_intervals({"BLEU": systems, "chrF": systems})
-    FigureCanvasAgg(figure).draw()
-    first, second = figure.axes
+    first, second = score_intervals({"BLEU": systems, "chrF": systems}).axes
     assert shown(first.get_yticklabels()) == ["a", "b"]
     bars = [line.get_xydata().tolist() for line in first.get_lines()]
     assert bars == [[[45, 0], [55, 0]], [[50, 0]], [[35, 1], [45, 1]], [[40, 1]]]
