@@ -171,7 +171,7 @@ def test_languages_without_english_are_refused(languages):
         CorpusOptions(languages=languages)
 
 
-def test_options_of_other_corpora_are_refused_beside_languages():
-    for others in ({"corpus": ("a.tsv",)}, {"reverse": True}, {"source_column": 1}):
-        with pytest.raises(ValueError, match="none with --languages"):
-            CorpusOptions(languages="deu-eng", **others)
+@pytest.mark.parametrize("others", [{"corpus": ("a.tsv",)}, {"reverse": True}, {"source_column": 1}])
+def test_options_of_other_corpora_are_refused_beside_languages(others):
+    with pytest.raises(ValueError, match="none with --languages"):
+        CorpusOptions(languages="deu-eng", **others)

@@ -291,12 +291,16 @@ CODES, TIMES = (
         [(n, 3 * n) for n in range(5)],
     ],
 )
-def test_a_table_with_fewer_than_two_columns_of_sentences_is_refused_unless_its_columns_are_named(write, rows):
-    for name, content in (("a.tsv", as_lines(*rows)), ("a.csv", as_csv(rows)), ("a.jsonl", as_json(rows))):
-        path = write(content, name)
-        with pytest.raises(ValueError, match=rf"two columns of sentences in .*{name}, received .*--source-column"):
-            found_in(path)
-        assert len(found_in(path, source_column=0, target_column=1).pairs) == len(rows)
+@pytest.mark.parametrize(
+    ("name", "written"), [("a.tsv", lambda rows: as_lines(*rows)), ("a.csv", as_csv), ("a.jsonl", as_json)]
+)
+def test_a_table_with_fewer_than_two_columns_of_sentences_is_refused_unless_its_columns_are_named(
+    write, rows, name, written
+):
+    path = write(written(rows), name)
+    with pytest.raises(ValueError, match=rf"two columns of sentences in .*{name}, received .*--source-column"):
+        found_in(path)
+    assert len(found_in(path, source_column=0, target_column=1).pairs) == len(rows)
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,10 @@ def test_each_recipe_of_the_lecture_adds_one_extension():
     assert bidirectional.encoder.layers == bidirectional.decoder.layers == 2
 
 
-def test_more_tokens_than_positions_of_a_self_attention_decoder_are_rejected():
+@pytest.mark.parametrize(
+    ("name", "field"), [("search", "SearchConfig"), ("target", "TokenizerConfig"), ("train", "TrainConfig")]
+)
+def test_more_tokens_than_positions_of_a_self_attention_decoder_are_rejected(name, field):
     parts = ModelConfig(
         encoder=EncoderConfig("self-attention", units=8),
         attention=AttentionConfig("dot"),
@@ -246,10 +249,8 @@ def test_more_tokens_than_positions_of_a_self_attention_decoder_are_rejected():
         "target": TokenizerConfig(max_tokens=20),
         "train": TrainConfig(max_tokens=20),
     }
-    for name, field in (("search", "SearchConfig"), ("target", "TokenizerConfig"), ("train", "TrainConfig")):
-        fields = {**short, name: type(short[name])(max_tokens=21)}
-        with pytest.raises(ValueError, match=rf"{field}\.max_tokens.*DecoderConfig\.max_positions \(20\)"):
-            Recipe("own", model=parts, **fields)
+    with pytest.raises(ValueError, match=rf"{field}\.max_tokens.*DecoderConfig\.max_positions \(20\)"):
+        Recipe("own", model=parts, **{**short, name: type(short[name])(max_tokens=21)})
     assert Recipe("own", model=parts, **short).search.max_tokens == 20
 
 
@@ -261,11 +262,12 @@ def test_sources_longer_than_location_attention_are_rejected():
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_printed_as_yaml_or_json_is_read_from_a_file(name, tmp_path):
-    recipe = RECIPES[name]
-    for file, text in (("a.yaml", to_yaml(recipe)), ("a.yml", recipe.to_json()), ("a.json", recipe.to_json())):
-        (tmp_path / file).write_text(text)
-        assert find_recipe(str(tmp_path / file)) == recipe
+@pytest.mark.parametrize(
+    ("file", "printed"), [("a.yaml", to_yaml), ("a.yml", Recipe.to_json), ("a.json", Recipe.to_json)]
+)
+def test_a_recipe_printed_as_yaml_or_json_is_read_from_a_file(name, file, printed, tmp_path):
+    (tmp_path / file).write_text(printed(RECIPES[name]))
+    assert find_recipe(str(tmp_path / file)) == RECIPES[name]
 
 
 def test_a_recipe_file_may_leave_out_fields_and_write_numbers_as_json_does(tmp_path):

@@ -220,12 +220,12 @@ def test_the_files_that_a_page_names_are_there(name):
     assert not [file for file in named if not (ROOT / file).exists()]
 
 
-def test_the_commands_that_recipes_name_parse():
-    for path in sorted((ROOT / "nmt_keras/recipes").glob("[!_]*.py")):
-        lines = re.findall(r"^    nmt (train .*)$", path.read_text(), re.MULTILINE)
-        assert lines, path.name
-        for line in lines:
-            assert cli.parse(line.split()).recipe in RECIPES
+@pytest.mark.parametrize("path", sorted((ROOT / "nmt_keras/recipes").glob("[!_]*.py")), ids=lambda path: path.name)
+def test_the_commands_that_recipes_name_parse(path):
+    lines = re.findall(r"^    nmt (train .*)$", path.read_text(), re.MULTILINE)
+    assert lines
+    for line in lines:
+        assert cli.parse(line.split()).recipe in RECIPES
 
 
 def test_every_address_of_the_repository_is_the_project_s_and_a_new_one_replaces_it():

@@ -57,20 +57,19 @@ def test_weights_of_another_format_are_refused_with_the_version_that_reads_them(
         Run(run_folder).translator()
 
 
-def test_identical_sides_and_duplicates_are_skipped_in_the_training_set_with_their_alignments(run_folder, corpus):
+@pytest.mark.parametrize(
+    ("drop_identical", "drop_duplicates", "kept"),
+    [(True, True, 2), (True, False, 3), (False, True, 3), (False, False, 4)],
+)
+def test_identical_sides_and_duplicates_are_skipped_in_the_training_set_with_their_alignments(
+    run_folder, drop_identical, drop_duplicates, kept
+):
     train = [Pair("a", "b"), Pair("No.", " No. "), Pair("a", "c"), Pair("a", "b")]
     given = SplitCorpus("pairs", train, train, [], alignments=["0-0", "", "0-0 0-0", "0-0"])
-    for drop_identical, drop_duplicates, kept in (
-        (True, True, 2),
-        (True, False, 3),
-        (False, True, 3),
-        (False, False, 4),
-    ):
-        filters = PairFilters(drop_identical=drop_identical, drop_duplicates=drop_duplicates)
-        said: list[str] = []
-        data = training_data(given, replace(Run(run_folder).recipe, filters=filters), said.append)
-        assert data.facts["pairs"] == {"train": kept, "valid": 4, "test": 0}
-        assert [line.split()[0] for line in said] == ["1"] * (4 - kept)
+    filters, said = PairFilters(drop_identical=drop_identical, drop_duplicates=drop_duplicates), []
+    data = training_data(given, replace(Run(run_folder).recipe, filters=filters), said.append)
+    assert data.facts["pairs"] == {"train": kept, "valid": 4, "test": 0}
+    assert [line.split()[0] for line in said] == ["1"] * (4 - kept)
 
 
 @pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TokenizerConfig")])

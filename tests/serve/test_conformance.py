@@ -139,11 +139,12 @@ def test_a_server_that_answers_requests_with_the_previous_translation_fails(serv
         together(other)
 
 
-def test_a_refusal_is_compared_by_its_status_and_its_words(server):
-    refusal = refusals.refusals(server)[0]
-    for change, told in (({"status": 418}, "status: expected 418"), ({"message": "Not found"}, "error: expected")):
-        with pytest.raises(Mismatch, match=told):
-            refusals.check_refusal(server, refusal._replace(**change))
+@pytest.mark.parametrize(
+    ("change", "told"), [({"status": 418}, "status: expected 418"), ({"message": "Not found"}, "error: expected")]
+)
+def test_a_refusal_is_compared_by_its_status_and_its_words(server, change, told):
+    with pytest.raises(Mismatch, match=told):
+        refusals.check_refusal(server, refusals.refusals(server)[0]._replace(**change))
 
 
 def test_a_label_is_checked_if_one_is_named(served, capsys):

@@ -272,17 +272,19 @@ def test_only_letters_of_cased_scripts_lose_their_accents():
     assert strings(keys) == ["Nandu", "Елка", "Ωδη", "Ha", *words[4:9], "❤"]
 
 
-def test_each_rule_of_the_key_stands_alone_and_the_surface_stays():
-    words = ["niño", "Niño", "nino", "Nino"]
-    for rules, found in (
-        ({}, "Niño"),
-        ({"lowercase": True}, "niño"),
-        ({"strip_accents": True}, "Nino"),
-        ({"lowercase": True, "strip_accents": True}, "nino"),
-    ):
-        tokens = word_text(words, **rules).encode(tf.constant(["Nin\u0303o"]))
-        assert tokens.ids.numpy()[0, 0] == 4 + words.index(found)
-        assert strings(tokens.surface) == [["Niño", ""]]
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ({}, 5),
+        ({"lowercase": True}, 4),
+        ({"strip_accents": True}, 7),
+        ({"lowercase": True, "strip_accents": True}, 6),
+    ],
+)
+def test_each_rule_of_the_key_stands_alone_and_the_surface_stays(rules, found):
+    tokens = word_text(["niño", "Niño", "nino", "Nino"], **rules).encode(tf.constant(["Nin\u0303o"]))
+    assert tokens.ids.numpy()[0, 0] == found
+    assert strings(tokens.surface) == [["Niño", ""]]
 
 
 def test_lower_casing_keeps_what_is_not_a_capital():

@@ -335,16 +335,14 @@ def test_weights_without_a_checkpoint_are_refused(tmp_path):
         load_weights(Bigram(), tmp_path)
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_logged_or_saved(batches, tmp_path):
-    def spoil():
-        run.model.kernel.assign(run.model.kernel * math.nan)
-
-    for log_every, noticed in ((3, 9), (100, 10)):  # at the next row of the log, or at the next validation
-        run = Run(batches, tmp_path / str(log_every), config(log_every=log_every), at={7: spoil})
-        with pytest.raises(FloatingPointError, match=rf"^step {noticed}: .*TrainConfig.learning_rate \(0\.05 "):
-            run()
-        assert all(math.isfinite(row.get("loss", 0.0)) for row in read_log(run.folder / "log.jsonl"))
-        assert [path.name for path in checkpoints_in(run.folder / "checkpoints" / "last")] == ["ckpt-5"]
+@pytest.mark.parametrize(("log_every", "noticed"), [(3, 9), (100, 10)], ids=["next row of the log", "next validation"])
+def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_logged_or_saved(batches, tmp_path, log_every, noticed):
+    run = Run(batches, tmp_path, config(log_every=log_every))
+    run.at = {7: lambda: run.model.kernel.assign(run.model.kernel * math.nan)}
+    with pytest.raises(FloatingPointError, match=rf"^step {noticed}: .*TrainConfig.learning_rate \(0\.05 "):
+        run()
+    assert all(math.isfinite(row.get("loss", 0.0)) for row in read_log(tmp_path / "log.jsonl"))
+    assert [path.name for path in checkpoints_in(tmp_path / "checkpoints" / "last")] == ["ckpt-5"]
 
 
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b'{"step": 2, "lo', b"\xff", b"[1]", b"{}"])
