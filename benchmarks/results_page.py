@@ -7,7 +7,8 @@ The template, docs/results/results.template, contains the text. Its fields are f
     {bleu[NAME]}, {aer[NAME]}, {millions[NAME]}  mean BLEU, alignment error rate and parameters of a system. A second
                                          word names the group, if the system is in several; default: the most runs
     {gain[A B]}, {loss[A B]}             mean BLEU of B minus that of A, and its negative
-    {welch[A B]}, {aer_welch[A B]}       p-value of Welch's test of the BLEU, or error rates, of their runs
+    {welch[A B]}, {aer_welch[A B]}       p-value of Welch's test of the BLEU, or error rates, of their runs. A third
+                                         word names the group of both
     {runs[A]}, {by_seed[A B]}            BLEU of each run; that of B minus that of A for each seed
     {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
@@ -167,8 +168,8 @@ def welch(before: Sequence[float], after: Sequence[float]) -> str:
     return "Welch p < 0.001" if p < 0.001 else f"Welch p = {p:.3f}"
 
 
-def statistics_of(name: str, score: str = "bleu") -> tuple[float, float, int]:
-    row = system(name)
+def statistics_of(score: str, name: str, group: str | None = None) -> tuple[float, float, int]:
+    row = system(name, group)
     return row[score]["mean"], row[score]["deviation"], len(row["seeds"])
 
 
@@ -429,8 +430,10 @@ def page() -> str:
         "millions": lambda *words: f"{system(*words)['parameters'] / 1e6:.1f}",
         "gain": lambda *names: f"{gain(*names):.1f}",
         "loss": lambda *names: f"{-gain(*names):.1f}",
-        "welch": lambda *names: welch(*map(statistics_of, names)),
-        "aer_welch": lambda *names: welch(*(statistics_of(name, "error_rate") for name in names)),
+        "welch": lambda one, other, *group: welch(*(statistics_of("bleu", name, *group) for name in (one, other))),
+        "aer_welch": lambda one, other, *group: welch(
+            *(statistics_of("error_rate", name, *group) for name in (one, other))
+        ),
         "runs": lambda name: listed(bleus(name)),
         "by_seed": lambda *names: listed(by_seed(*names)),
         "run": run,
