@@ -242,6 +242,16 @@ def groups() -> dict[str, Group]:
             updates=1_500,
             rates=NO_PILOTS,
         ),
+        "ladder-converged": Group(
+            # at the rate that most pilots of the ladder chose
+            tuple(
+                changed(system, f"{system.name}-converged", {"train.validations": 16})
+                for system in ladder[: LADDER.index("feed") + 1]
+            ),
+            pairs=30_000,
+            updates=8_000,
+            rates=NO_PILOTS,
+        ),
         "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "bahdanau-16-longer": Group(

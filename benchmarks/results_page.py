@@ -73,6 +73,8 @@ LADDER_LEGEND = {
     **{name: f"{name} attention, input feeding" for name in ("dot", "general", "concat", "local-m", "local-p")},
 }
 """Names in the figure of the ladder, by rung."""
+CONVERGED = ("base", "reverse", "dropout", "location", "feed")
+"""Rungs of the group "ladder-converged"."""
 PUBLISHED = {
     "rnnencdec-8": ("RNNencdec-30", 13.93, 24.19),
     "rnnsearch-8": ("RNNsearch-30", 21.50, 31.44),
@@ -373,6 +375,8 @@ def draw(found: Mapping[str, Result], folder: Path) -> None:
     """Draws the figures into ``folder``, from the results of first seeds."""
     ladder = {LADDER_LEGEND[name]: found[f"luong-{name}"]["validations"] for name in LADDER}
     save_figure(compare_training(ladder), folder / "results-ladder.svg")
+    converged = {LADDER_LEGEND[name]: found[f"luong-{name}-converged"]["validations"] for name in CONVERGED}
+    save_figure(compare_training(converged), folder / "results-ladder-converged.svg")
     for part, file in (("test", "results-by-length.svg"), ("long", "results-by-length-long.svg")):
         bins = found["rnnsearch-16"]["by_length"][part]
         kept = [place for place, one in enumerate(bins) if one["sentences"] >= FEWEST]
@@ -469,7 +473,7 @@ def page() -> str:
 
 def main() -> None:
     (RESULTS.parent / "results.md").write_text(page(), encoding="utf-8")
-    first = (*PUBLISHED, *(f"luong-{name}" for name in LADDER))
+    first = (*PUBLISHED, *(f"luong-{name}" for name in LADDER), *(f"luong-{name}-converged" for name in CONVERGED))
     draw({name: run(f"{name}-1") for name in first}, RESULTS.parent)
 
 
