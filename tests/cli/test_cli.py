@@ -426,6 +426,18 @@ def test_what_an_html_file_cannot_hold_is_told_before_it_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
+def test_an_exported_version_is_run_without_what_other_commands_import():
+    unused = {"grpc", "httpx", "matplotlib", "sacrebleu", "sklearn", "tensorflow_serving"}
+    program = (
+        "import sys; from nmt_keras import cli; cli.main(['translate', sys.argv[1], 'No.']); "
+        f"print({unused} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", program, ROOT / "saved_models/spa-eng/1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[1:] == ["set()"], done.stderr[-2000:]
+
+
 @pytest.fixture
 def own(pairs, tmp_path):
     """Options that evaluate ten pairs with gold links."""
