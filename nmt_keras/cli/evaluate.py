@@ -59,13 +59,15 @@ class Evaluate(Command):
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command with the search options and the corpus of the first run or export in ``arguments``.
 
-        The column options of the run apply to its corpus, but not to ``--pairs``.
+        Of the corpus options of the run, only the languages and the limits apply to ``--pairs``.
         """
         run, search = named_run(arguments), named_search(arguments)
         if search is None:
             return tyro.MISSING_NONPROP
         data = CorpusOptions() if run is None else read_origin(run)
         if any(each.partition("=")[0] == "--pairs" for each in arguments):
+            source, target = data.language_tags
+            data = replace(data, source_language=source, target_language=target, languages=None)
             data = replace(data, source_column=None, target_column=None, reverse=False)
         return cls(paths=tyro.MISSING, data=data, search=search)
 

@@ -139,8 +139,9 @@ class Train(Command):
         return recipe
 
     def _for_size(self, console: Console, recipe: Recipe, corpus: SplitCorpus) -> Recipe:
-        """Returns the recipe for the size of a corpus of ``--languages``, unless RECIPE or a field is given."""
-        if self.data.languages is None or self.recipe is not None or self.width != 1.0:
+        """Returns the recipe for the size of a corpus of ``--languages``, unless one is given or continued."""
+        is_given = self.recipe is not None or self.width != 1.0 or self.options.init_from is not None
+        if self.data.languages is None or is_given or (self.run is not None and is_run(self.run)):
             return recipe
         if self.settings == CONDITIONAL_GRU and len(corpus.train) < SMALL_CORPUS_PAIRS:
             recipe = replace(self, settings=SMALL_CORPUS).chosen()

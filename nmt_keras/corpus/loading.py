@@ -89,7 +89,7 @@ def read_corpus(
     """
     is_sample = options.corpus == (SAMPLE_NAME,)
     files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
-    read = _read(options, files, options.tables, report, english_first=is_sample, uneven=uneven)
+    read = _read(options.downloaded(), files, options.tables, report, english_first=is_sample, uneven=uneven)
     if options.licence is not None:
         report(f"{options.name}: {options.licence}")
     return read
@@ -114,7 +114,7 @@ def _downloaded(options: CorpusOptions, folder: Path, report: Callable[[str], No
         (code,) = {*map(pair_code, options.languages.split("-"))} - {"eng"}
         url = PAIRS_URL.format(code)
         source, target = options.languages.split("-")
-        columns = options.of()
+        columns = options.downloaded()
         remedy = (
             f"{url.rpartition('/')[0]} lists the languages. The host refuses some programs: download the zip with a "
             f"browser, and pass --corpus {code}-eng.zip --source-column {columns.source_column} "

@@ -64,7 +64,7 @@ class CorpusOptions(Columns):
         )
         for name, files in (("--valid", self.valid), ("--test", self.test)):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
-            alike = self.prepared is not None or not files or len(files) == (1 if self.tables else len(self.corpus))
+            alike = not (files and self.corpus) or len(files) == (1 if self.tables else len(self.corpus))
             require(alike, name, "as many files as --corpus: one table, or source and target", files)
         for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
             require(len({*files}) == len(files), name, "different files", files)
@@ -110,10 +110,10 @@ class CorpusOptions(Columns):
         ):
             require(not given, name, "none with --languages", given, "--languages names the source first.")
 
-    def of(self, table: str | None = None, *, english_first: bool = False) -> Self:
-        """Returns the columns of a table; see ``Columns.of``. The files of ``languages`` have English first."""
+    def downloaded(self) -> Self:
+        """Returns the options with the columns of the file that is downloaded for ``languages``: English first."""
         if self.languages is None:
-            return super().of(table, english_first=english_first)
+            return self
         source = int(pair_code(self.languages.partition("-")[0]) != "eng")
         return replace(self, languages=None, source_column=source, target_column=1 - source)
 

@@ -37,6 +37,7 @@ def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(check, tmp_path):
     source, target = write_sides(tmp_path / "corpus", PAIRS)
     assert "swapped" in check(target, source, "--source-language", "es", "--target-language", "en")[1]
     assert check(tmp_path / "missing.tsv")[0] == 1
+    assert "--valid: 50 of 50 pairs" in check(source, target, "--valid", *write_sides(tmp_path / "held", PAIRS[:50]))[1]
 
 
 def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, tmp_path):
@@ -58,7 +59,10 @@ def test_files_with_different_numbers_of_lines_and_translations_are_checked(chec
     assert check(*same)[0] == 0
 
 
-@pytest.mark.parametrize("arguments", [(), ("a.tsv", "--source", "b"), ("--source", "a"), ("a", "--prepared", "b")])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("a.tsv", "--source", "b"), ("--source", "a"), ("a", "--prepared", "b"), ("a", "--valid", "b", "c")],
+)
 def test_other_combinations_of_options_are_refused(check, arguments):
     assert check(*arguments)[0] == 2
 

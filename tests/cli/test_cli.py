@@ -28,13 +28,13 @@ import nmt_keras
 from nmt_keras import cli
 from nmt_keras.cli.train import Train
 from nmt_keras.config import SearchConfig
-from nmt_keras.corpus import CorpusUnavailable, split_corpus
+from nmt_keras.corpus import CorpusOptions, CorpusUnavailable, split_corpus
 from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.export import read_manifest
 from nmt_keras.io import lines
 from nmt_keras.recipes import RECIPES, train_command
-from nmt_keras.runs.directory import read_recipe, write_recipe
+from nmt_keras.runs.directory import read_recipe, write_origin, write_recipe
 from nmt_keras.translation.word_alignment import align_words, links, written_words
 
 SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
@@ -378,8 +378,16 @@ def test_the_recipe_for_a_pair_of_languages_depends_on_its_size(offline, monkeyp
     answers("train", "tutorial", "--languages", "deu-eng")
     monkeypatch.setattr("nmt_keras.cli.train.SMALL_CORPUS_PAIRS", 50)
     answers("train", "--languages", "deu-eng")
+    (offline / "old").mkdir()
+    write_recipe(offline / "old", TINY_RECIPE)
+    write_origin(offline / "old", CorpusOptions(languages="deu-eng"))
+    answers("train", "--run", "old")
+    answers("train", "--languages", "deu-eng", "--init-from", "old")
+    assert [recipe.name for recipe in chosen[5:]] == [TINY_RECIPE.name] * 2
+    held = cli.parse(["evaluate", "old", "--pairs", "mine.tsv", "--source-column", "1", "--target-column", "0"]).data
+    assert (held.languages, held.language_tags, held.source_column) == (None, ("de", "en"), 1)
     names = ["small-corpus", "small-corpus", "conditional-gru", "tutorial", "conditional-gru"]
-    assert [recipe.name for recipe in chosen] == names
+    assert [recipe.name for recipe in chosen[:5]] == names
     assert chosen[1].train.minutes == 4
     assert "--languages: expected two languages" in fails("train", "--languages", "deu-fra", code=2)
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from tiny import zipped
+from tiny import write_pairs, zipped
 
 from nmt_keras.config import CorpusConfig
-from nmt_keras.corpus import CorpusUnavailable, fetch_corpus, read_pairs
-from nmt_keras.corpus.loading import load_corpus
+from nmt_keras.corpus import CorpusUnavailable, Pair, fetch_corpus, read_pairs
+from nmt_keras.corpus.loading import load_corpus, load_pairs
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.languages import standard_tag
 
@@ -137,6 +137,8 @@ def test_the_pairs_of_two_languages_are_downloaded_by_code(tmp_path, monkeypatch
             options = CorpusOptions(languages=languages)
             corpus = load_corpus(options, CorpusConfig(), tmp_path, told.append)
             assert pair in corpus.train
+            write_pairs(tmp_path / "dev.tsv", [Pair(*pair)])  # source first, unlike one of the downloads
+            assert load_pairs(options, [str(tmp_path / "dev.tsv")], told.append) == [pair]
             assert (options.name, options.language_tags) == (
                 corpus.name,
                 tuple(map(standard_tag, languages.split("-"))),

@@ -217,7 +217,7 @@ def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
     [
         ({"test": ("t.tsv",), "corpus": ("c.tsv",)}, r"--test: .*--valid"),
         ({"corpus": ("c.tsv",), "valid": ("a", "b", "c")}, r"--valid: .*'a', 'b', 'c'"),
-        ({"valid": ("v.tsv",)}, r"--valid: .*--corpus.*v\.tsv"),
+        ({"corpus": ("a.es", "a.en"), "valid": ("v.tsv",)}, r"--valid: .*--corpus.*v\.tsv"),
         ({"corpus": ("a.es", "a.en"), "valid": ("v.es", "v.en"), "test": ("t.tsv",)}, r"--test: .*t\.tsv"),
         ({"prepared": "p"}, "--prepared: .*--valid.*'p'"),
         ({"prepared": "p", "valid": ("v.tsv",), "test": ("t.tsv",)}, r"--test: expected none.*t\.tsv"),
