@@ -8,7 +8,7 @@ by chance. Letters of scripts without spaces count as words. The gain of source 
 p(t | s): word translations (Brown et al. 1993). q(t): share of t among the target words. k: ``KEPT``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,7 +29,9 @@ SCANNED = 20_000
 
 WORDS = 20_000  # maximum number of different words per side, the most frequent
 
-STRETCH = 500  # lines of a stretch
+STRETCH = 500  # lines of a stretch, and about the number of lines that are scored at once
+
+LINKS = 10_000_000  # about the maximum number of links between words that translations are learnt from; 100 bytes each
 
 KEPT, ROUNDS, NEGLIGIBLE = 0.2, 4, 0.005
 CHANGE = 40.0  # nats that a stretch with another offset must gain at each end
@@ -51,7 +53,12 @@ def word_matrix(lines: Sequence[str], words: int = WORDS) -> csr_array:
 
 
 def learn_translations(source: csr_array, target: csr_array) -> csr_array:
-    """Returns p(t | s), [V, V'], from the words of corresponding lines, [N, V] and [N, V']."""
+    """Returns p(t | s), [V, V'], from the words of corresponding lines, [N, V] and [N, V'], evenly spaced ones of many.
+
+    Their number is limited by ``LINKS``.
+    """
+    step = 1 + int((np.diff(source.indptr) * np.diff(target.indptr)).sum()) // LINKS
+    source, target = source[::step], target[::step]
     line = np.repeat(np.arange(target.shape[0]), np.diff(target.indptr))  # of each target word
     wide = np.diff(source.indptr)[line]
     word = np.repeat(np.arange(len(line)), wide)  # target word of each link; all words of a line are linked
@@ -121,26 +128,27 @@ def align_lines(source: csr_array, target: csr_array, *, learn: bool = True) -> 
     scanned = np.unique((starts[:, np.newaxis] + np.arange(STRETCH)).ravel())
     inner, scanned = lines[reach : size - reach], scanned[scanned < size - reach]
 
-    def expected(offset: int, learnt_from: Ints, scored: Ints) -> csr_array:
+    def expected(offset: int, learnt_from: Ints, scored: Ints) -> Iterator[tuple[Ints, csr_array]]:
         learnt = learn_translations(source[learnt_from], target[learnt_from + offset]) if learn else same
-        return expect(source[scored], learnt, share)
+        for block in np.array_split(scored, 1 + len(scored) // STRETCH):
+            yield block, expect(source[block], learnt, share)
 
     def mean(offset: int) -> float:
         scored, others = scanned[scanned // 7 % 2 == 0], scanned[scanned // 7 % 2 == 1]
-        gain = gains(expected(offset, others, scored), target[scored + offset])
-        return float(gain.sum() / max(1, words[scored + offset].sum()))
+        gain = sum(gains(found, target[block + offset]).sum() for block, found in expected(offset, others, scored))
+        return float(gain / max(1, words[scored + offset].sum()))
 
     scores = {int(offset): mean(int(offset)) for offset in OFFSETS}
     best = max(scores, key=lambda each: (scores[each], -abs(each)))
-    reward, chance = np.zeros((size, NONE + 1)), np.zeros(size)
+    reward, chance, partner = np.zeros((size, NONE + 1)), np.zeros(size), lines.copy()
     for part in (0, 1):  # neighbours are alike, so stretches of seven lines are in one half
         scored = lines[lines // 7 % 2 == part]
-        found = expected(best, inner[inner // 7 % 2 != part], scored)
-        for column, each in enumerate(OFFSETS):
-            exists = (scored + each >= 0) & (scored + each < size)
-            reward[scored[exists], column] = gains(found[exists], target[scored[exists] + each])
-        partner = np.random.default_rng(1).permutation(scored)
-        chance[scored] = gains(found, target[partner]) / np.maximum(1, words[partner])
+        partner[scored] = np.random.default_rng(1).permutation(scored)
+        for block, found in expected(best, inner[inner // 7 % 2 != part], scored):
+            for column, each in enumerate(OFFSETS):
+                exists = (block + each >= 0) & (block + each < size)
+                reward[block[exists], column] = gains(found[exists], target[block[exists] + each])
+            chance[block] = gains(found, target[partner[block]]) / np.maximum(1, words[partner[block]])
     reward[:, NONE] = np.median(chance) / 2 * words
     path = best_path(reward)
     alone, offset = path == NONE, np.append(OFFSETS, best)[path]

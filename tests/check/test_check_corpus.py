@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -86,6 +87,16 @@ def test_the_best_offset_of_random_lines_is_none():
     assert found.alone.mean() > 0.95
     assert max(found.gains.values()) < 0
     assert [*found.gains] == OFFSETS.tolist()
+
+
+def test_the_memory_of_links_between_words_is_limited(monkeypatch):
+    monkeypatch.setattr("nmt_keras.check.association.LINKS", 20_000)
+    words = word_matrix([" ".join(f"w{n}" for n in random.Random(n).sample(range(100), 25)) for n in range(1000)])
+    tracemalloc.start()
+    align_lines(words, words)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000 * 1000  # bytes; the links of all lines take 25,000 per line
 
 
 def test_sides_that_are_swapped_as_a_whole_contradict_their_declared_languages():
