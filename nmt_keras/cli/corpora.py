@@ -84,6 +84,8 @@ class Select(Command):
     """Output file, gzipped text."""
     seed: int = 1
     """Seed of the random sample that the corpus's language models are trained on."""
+    max_malformed: float = 0.01
+    """Maximum share of malformed lines in a pair of files, from 0 to 1. Malformed lines are skipped."""
 
     def check(self) -> None:
         """Raises ValueError if the output is not named as gzipped text."""
@@ -93,5 +95,13 @@ class Select(Command):
         """Selects the pairs and prints the file."""
         from nmt_keras.corpus.selection import select
 
-        select(self.corpus, self.domain, self.to, self.words, seed=self.seed, report=console.say)
+        select(
+            self.corpus,
+            self.domain,
+            self.to,
+            self.words,
+            seed=self.seed,
+            max_malformed=self.max_malformed,
+            report=console.say,
+        )
         print(self.to)

@@ -20,7 +20,7 @@ import numpy as np
 
 from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
-from nmt_keras.io.files import make_folder, replacing
+from nmt_keras.io.files import make_writable_folder, replacing
 from nmt_keras.io.lines import require_files
 from nmt_keras.languages import spaced, split_words
 
@@ -92,6 +92,7 @@ def select(
     words: int,
     *,
     seed: int = 1,
+    max_malformed: float = 0.01,
     report: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Writes the pairs with the lowest scores as gzipped, tab-separated text, in the order of the corpus.
@@ -100,23 +101,26 @@ def select(
     40 bytes per pair of the corpus.
 
     Args:
-        corpus: Source and target files of the general corpus, whose lines correspond. Malformed lines are skipped.
+        corpus: Source and target files of the general corpus, whose lines correspond.
         domain: Source and target files of the domain.
         to: Output file.
         words: Maximum number of target words to keep: parts between white space, and letters of scripts without spaces.
         seed: Seed of the sample.
+        max_malformed: Maximum share (0 to 1) of malformed lines in a pair of files. Malformed lines are skipped.
         report: Receives messages for the user.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: an argument is out of range, a file is a pipe or has no pair, or files differ in
-            their numbers of lines.
+        OSError: ``to`` cannot be written.
+        ValueError: an argument is out of range, a file is a pipe or has no pair, too many lines are malformed, or files
+            differ in their numbers of lines.
     """
     require(words > 0, "words", "1 or more", words)
     require_files(side for files in (*corpus, *domain) for side in files)
-    inside = list(_pairs(domain))
+    make_writable_folder(Path(to).parent)
+    inside = list(_pairs(domain, max_malformed, report))
     report(f"sampling {len(inside):,} pairs of the corpus for the general model")
-    outside = _sample(_pairs(corpus), len(inside), random.Random(seed))
+    outside = _sample(_pairs(corpus, max_malformed, report), len(inside), random.Random(seed))
     source, target = (difference([pair[side] for pair in inside], [pair[side] for pair in outside]) for side in (0, 1))
     report("scoring")
     rows = ((source(pair.source) + target(pair.target), len(spaced(pair.target).split())) for pair in _pairs(corpus))
@@ -125,7 +129,6 @@ def select(
     kept = np.zeros(len(scored), bool)
     kept[order[np.cumsum(scored["words"][order]) <= words]] = True
     require(bool(kept.any()), "words", "at least the number of words of the pair with the lowest score", words)
-    make_folder(Path(to).parent)
     with (
         replacing(Path(to), "Nothing was selected.") as partial,
         partial.open("wb") as file,
@@ -138,11 +141,14 @@ def select(
     return int(kept.sum())
 
 
-def _pairs(files: Sequence[tuple[Place, Place]]) -> Iterator[Pair]:
+def _pairs(
+    files: Sequence[tuple[Place, Place]], max_malformed: float = 1.0, report: Callable[[str], None] = lambda _: None
+) -> Iterator[Pair]:
     for source, target in files:
         found = ReadReport()
         yield from found.count(stream_parallel(source, target))
-        require_usable(found, f"{source} and {target}", 1.0)
+        require_usable(found, f"{source} and {target}", max_malformed)
+        report(f"{source} and {target}: {found}")
 
 
 def _sample(pairs: Iterable[Pair], size: int, draw: random.Random) -> list[Pair]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nmt_keras.corpus import read_pairs
+from nmt_keras.corpus.reading import Fault
 from nmt_keras.corpus.selection import EDGE, UNKNOWN, BigramModel, select, split_words
 
 SENTENCES = [["a", "b", "a"], ["a", "c"], ["b", "rare"]]
@@ -102,17 +103,18 @@ def test_a_corpus_of_fewer_words_is_kept_whole_and_tabs_become_spaces(files, tmp
     assert lines[0] == "one two\tdeux un"
 
 
-def test_malformed_lines_are_skipped_and_a_missing_line_is_an_error(files, tmp_path):
+def test_malformed_lines_are_skipped_and_reported_and_a_missing_line_is_an_error(files, tmp_path):
     corpus, domain = files
-    select(
-        [*corpus, write(tmp_path, "holes", [["one", "", "three"], ["un", "deux", "trois"]])],
-        domain,
-        tmp_path / "a.gz",
-        10**9,
-    )
+    holes, said = [*corpus, write(tmp_path, "holes", [["one", "", "three"], ["un", "deux", "trois"]])], []
+    select(holes, domain, tmp_path / "a.gz", 10**9, max_malformed=0.34, report=said.append)
     assert len(gzip.decompress((tmp_path / "a.gz").read_bytes()).splitlines()) == 100 + 60 + 2
+    assert [f"holes.en:2 {Fault.EMPTY_SIDE}" in line for line in said].count(True) == 1
+    with pytest.raises(ValueError, match=r"--max-malformed"):
+        select(holes, domain, tmp_path / "b.gz", 10**9)
     with pytest.raises(ValueError, match=r"short\.en"):
         select([write(tmp_path, "short", [["one", "two"], ["un"]])], domain, tmp_path / "b.gz", 10**9)
+    with pytest.raises(OSError, match="expected a folder that can be written"):  # before the files are read
+        select(holes, domain, tmp_path / "a.gz" / "b.gz", 10**9)
     with pytest.raises(ValueError, match="words"):
         select(corpus, domain, tmp_path / "b.gz", 1)
     assert not (tmp_path / "b.gz").exists()
