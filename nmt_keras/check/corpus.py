@@ -180,7 +180,7 @@ def _forms(text: Text) -> Iterator[Finding]:
                 continue
 
             def repair(row: int, lines: list[str] = lines, form: Form = form) -> None:
-                lines[row] = form.repair(lines[row])
+                lines[row] = " ".join(form.repair(lines[row]).split())
 
             kept = all(form.repair(lines[row]) == lines[row] for row in rows)
             yield from text.found(

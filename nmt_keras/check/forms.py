@@ -27,7 +27,7 @@ class Form(NamedTuple):
     what: str
     test: Callable[[str], bool]
     among: Callable[[str], bool] = bool  # the lines that could have the form
-    repair: Callable[[str], str] = str  # "" drops the pair
+    repair: Callable[[str], str] = str  # "" drops the pair; white space in the result becomes single spaces
 
 
 def unscrambled(line: str) -> str:
@@ -93,7 +93,7 @@ FORMS = (
         repair=lambda x: html.unescape(html.unescape(x)),
     ),
     Form("escapes", "escaped characters", lambda x: _ESCAPE.search(x) is not None, repair=lambda _: ""),
-    Form("tags", "tags", lambda x: _TAG.search(x) is not None, repair=lambda x: " ".join(_TAG.sub(" ", x).split())),
+    Form("tags", "tags", lambda x: _TAG.search(x) is not None, repair=lambda x: _TAG.sub(" ", x)),
     Form("subword-marks", "subword marks (@@, ▁ or ##)", lambda x: _PIECE.search(x) is not None, repair=joined),
     Form(
         "tokenised",

@@ -59,6 +59,10 @@ def test_repaired_pairs_are_those_from_before(fault):
     assert sum(map(list.__eq__, repaired, map(list, CLEAN))) > 0.97 * len(CLEAN)
 
 
+def test_line_ends_among_entities_become_spaces_in_repaired_pairs():
+    assert check([Pair(f"&#10;{pair.source}&NewLine;", pair.target) for pair in CLEAN]).pairs == CLEAN
+
+
 @pytest.mark.parametrize(("begin", "offset"), [(0.0, 1), (0.4, 3), (0.8, 5)])
 def test_shifted_lines_get_their_partners_back(begin, offset):
     found = check(shifted(CLEAN, begin, offset))
