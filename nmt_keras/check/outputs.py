@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import log
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 from scipy.sparse import csr_array
 
 from nmt_keras.check.association import align_lines, word_matrix
@@ -15,7 +15,7 @@ from nmt_keras.check.corpus import FEWEST, Text, cut_off, shares_of, shifts, unr
 from nmt_keras.check.findings import Finding, finding, worst_first
 from nmt_keras.check.forms import FORMS, detokenised
 from nmt_keras.check.language import frequent_words, main_language
-from nmt_keras.languages import bleu_tokenizer
+from nmt_keras.evaluation.metrics import Score, bleu
 
 _LOOP = re.compile(r"(?:\b(\w+(?:\W+\w+){0,3})(?:\W+\1\b){2,})|(?:(\S{1,8}?)\2{3,})")
 _UNKNOWN = re.compile(r"⁇|<unk>|\[UNK\]|\bUNK\b", re.IGNORECASE)
@@ -27,6 +27,7 @@ def check_outputs(
     output: Sequence[str],
     language: str | None = None,
     command: str = "nmt translate RUN < SOURCE > OUTPUT",
+    tokenizer: str | None = None,
 ) -> list[Finding]:
     """Checks translations.
 
@@ -34,6 +35,7 @@ def check_outputs(
         source, reference, output: Lines of the three files.
         language: Code of the target language, for BLEU.
         command: The command that translates, for remedies.
+        tokenizer: Name of another BLEU tokenizer than that of the language.
 
     Returns:
         The findings, worst first.
@@ -55,17 +57,18 @@ def check_outputs(
         "outputs: ",
     )
     if size:
-        for check in (_empty, _copies, _references, _few, _loops, _lengths, _forms, _partners):
-            found += check(text, [*source[:size]], language)
+        forms = partial(_forms, score=partial(bleu, language=language, tokenizer=tokenizer, force=True))
+        for check in (_empty, _copies, _references, _few, _loops, _lengths, forms, _partners):
+            found += check(text, [*source[:size]])
     return worst_first(found)
 
 
-def _empty(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
+def _empty(text: Text, source: Sequence[str]) -> list[Finding]:
     rows = [row for row, line in enumerate(text.target) if not line.strip() and text.source[row].strip()]
     return text.found("empty-outputs", rows, "outputs are empty lines.", repair=text.drop)
 
 
-def _copies(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
+def _copies(text: Text, source: Sequence[str]) -> list[Finding]:
     both = zip(source, text.source, text.target, strict=True)
     rows = [row for row, (s, r, o) in enumerate(both) if s == o != r and len(s.split()) > 1]
     mains = [main_language(frequent_words(lines)) for lines in (source, text.source, text.target)]
@@ -80,7 +83,7 @@ def _copies(text: Text, source: Sequence[str], language: str | None) -> list[Fin
     )
 
 
-def _references(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
+def _references(text: Text, source: Sequence[str]) -> list[Finding]:
     rows = [row for row, (s, r) in enumerate(zip(source, text.source, strict=True)) if s == r and len(s.split()) > 1]
     words = word_matrix([*source, *text.source, *text.target])
     rare = words.sum(axis=0) < len(source) / 2  # signs are in most lines of each language
@@ -98,7 +101,7 @@ def _references(text: Text, source: Sequence[str], language: str | None) -> list
     )
 
 
-def _few(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
+def _few(text: Text, source: Sequence[str]) -> list[Finding]:
     counts, wanted = Counter(filter(str.strip, text.target)) or Counter([""]), Counter(text.source)
     (most, count), *_ = counts.most_common(1)
     fewer = 1 - len(counts) / len(wanted)
@@ -115,7 +118,7 @@ def _few(text: Text, source: Sequence[str], language: str | None) -> list[Findin
     )
 
 
-def _loops(text: Text, source: Sequence[str], language: str | None) -> Iterator[Finding]:
+def _loops(text: Text, source: Sequence[str]) -> Iterator[Finding]:
     for name, pattern, what, remedy in (
         ("loops", _LOOP, "repeat words in a loop", "Train longer, or pass --search.no-repeat-ngram-size 3"),
         ("unknown-words", _UNKNOWN, "have signs of unknown words", "Train with subwords: nmt train conditional-gru"),
@@ -127,7 +130,7 @@ def _loops(text: Text, source: Sequence[str], language: str | None) -> Iterator[
         yield from text.found(name, rows, f"outputs {what}.", share=share, remedy=remedy)
 
 
-def _lengths(text: Text, source: Sequence[str], language: str | None) -> list[Finding]:
+def _lengths(text: Text, source: Sequence[str]) -> list[Finding]:
     ours, theirs = (sum(map(len, lines)) for lines in (text.target, text.source))
     ratio = ours / max(1, theirs)
     found = finding(
@@ -142,17 +145,16 @@ def _lengths(text: Text, source: Sequence[str], language: str | None) -> list[Fi
     return [*cut_off(text), *found]
 
 
-def _forms(text: Text, source: Sequence[str], language: str | None) -> Iterator[Finding]:
+def _forms(text: Text, source: Sequence[str], score: Callable[..., Score]) -> Iterator[Finding]:
     ours, theirs = shares_of(text.target), shares_of(text.source)
     variants: dict[str, Callable[[str], str]] = {"as it is": str, "lower-case": str.lower, "detokenised": detokenised}
     scores: dict[str, float] = {}
-    metric = BLEU(tokenize=bleu_tokenizer(language), force=True, effective_order=True)  # the text may be tokenised
     for form in FORMS:
         difference = ours[form.what] - theirs[form.what]
         if abs(difference) < 0.08:
             continue
         scores = scores or {
-            name: metric.corpus_score([*map(change, text.target)], [[*map(change, text.source)]]).score
+            name: score([*map(change, text.target)], [*map(change, text.source)]).value
             for name, change in variants.items()
         }
         name, lines = ("outputs", text.target) if difference > 0 else ("references", text.source)
@@ -161,14 +163,14 @@ def _forms(text: Text, source: Sequence[str], language: str | None) -> Iterator[
             [row for row, line in enumerate(lines) if form.among(line) and form.test(line)],
             f"{name} have {form.what}. The other lines do not.",
             share=abs(difference),
-            evidence=[f"BLEU {score:.1f} {variant}" for variant, score in scores.items()],
+            evidence=[f"BLEU {value:.1f} {variant}" for variant, value in scores.items()],
             remedy="Bring both files into the form of text that people write: nmt_keras scores detokenised, cased text",
             values=scores,
             unit="BLEU",
         )
 
 
-def _partners(text: Text, source: Sequence[str], language: str | None) -> Iterator[Finding]:
+def _partners(text: Text, source: Sequence[str]) -> Iterator[Finding]:
     if len(text.pairs()) < max(FEWEST, len(source) / 2):
         return
     both = csr_array(word_matrix([*text.source, *text.target]))

@@ -124,7 +124,11 @@ def _fit(trained: Sequence[Mapping[str, Any]], valid: Sequence[Mapping[str, Any]
 
 
 def check_model(
-    translator: ModelTranslator, held_out: Sequence[Pair], path: Path, language: str | None = None
+    translator: ModelTranslator,
+    held_out: Sequence[Pair],
+    path: Path,
+    language: str | None = None,
+    tokenizer: str | None = None,
 ) -> list[Finding]:
     """Checks a model on held-out pairs.
 
@@ -133,13 +137,14 @@ def check_model(
         held_out: Held-out pairs, of which ``SENTENCES`` are used.
         path: Run directory, for remedies.
         language: Code of the target language, for BLEU.
+        tokenizer: Name of another BLEU tokenizer than that of the language.
     """
     pairs = held_out[:: max(1, len(held_out) // SENTENCES)][:SENTENCES]
     source, reference = [pair.source for pair in pairs], [pair.target for pair in pairs]
     output = [each.text for each in translator.translate(source)]
     found = [*_reading(translator, source, reference, output, path)]
-    found += _search(translator, source, reference, output, path, language)
-    symptoms = check_outputs(source, reference, output, language, f"nmt translate {path}")
+    found += _search(translator, source, reference, output, path, language, tokenizer)
+    symptoms = check_outputs(source, reference, output, language, f"nmt translate {path}", tokenizer)
     return [*found, *(replace(each, severity=round(SYMPTOMS * each.severity, 4)) for each in symptoms)]
 
 
@@ -193,6 +198,7 @@ def _search(
     output: Sequence[str],
     path: Path,
     language: str | None,
+    tokenizer: str | None,
 ) -> Iterator[Finding]:
     own = translator.search
     if len(source) < FEWEST:
@@ -202,7 +208,7 @@ def _search(
     for options, beam_size in (("--search.beam-size 1", 1), ("--search.beam-size 5", 5)):
         if (search := SearchConfig(**kept, beam_size=beam_size)) != own:
             others[options] = [each.text for each in translator.with_search(search).translate(source)]
-    scores = {name: bleu(texts, reference, language).value for name, texts in others.items()}
+    scores = {name: bleu(texts, reference, language, tokenizer).value for name, texts in others.items()}
     best = max(scores, key=lambda name: scores[name])
     changed = [
         f"--search.{name.replace('_', '-')} {value}"

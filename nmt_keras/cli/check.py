@@ -76,16 +76,21 @@ class Check(Command):
     def __call__(self, console: Console) -> None:
         """Prints the findings."""
         from nmt_keras.check.findings import to_json, to_text, write_report
+        from nmt_keras.evaluation.metrics import require_tokenizer
 
         if self.source and self.reference and self.output:
             from nmt_keras.check.outputs import check_outputs
 
+            require_tokenizer(self.data.target_language, self.data.bleu_tokenizer)
             source, reference, output = (
                 [*read_lines(path, MAX_OUTPUT)] for path in (self.source, self.reference, self.output)
             )
             command = f"nmt translate RUN < {shlex.quote(self.source)} > {shlex.quote(self.output)}"
-            found = check_outputs(source, reference, output, self.data.target_language, command)
+            found = check_outputs(
+                source, reference, output, self.data.target_language, command, self.data.bleu_tokenizer
+            )
         elif self._run is not None:
+            require_tokenizer(self.data.language_tags[1], self.data.bleu_tokenizer)
             found = self._check_run(console, self._run)
         else:
             found = self._check_corpus(console, replace(self.data, corpus=self.paths or self.data.corpus))
@@ -142,7 +147,7 @@ class Check(Command):
 
         console.say("testing the model on validation pairs")
         try:
-            found += check_model(Run(run).translator(), held_out, run, data.language_tags[1])
+            found += check_model(Run(run).translator(), held_out, run, data.language_tags[1], data.bleu_tokenizer)
         except FileNotFoundError as error:  # no checkpoint yet
             console.say(f"the model is not tested: {error}")
         return worst_first(found)

@@ -25,7 +25,12 @@ class Score(NamedTuple):
 
 
 def bleu(
-    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None, tokenizer: str | None = None
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str | None = None,
+    tokenizer: str | None = None,
+    *,
+    force: bool = False,
 ) -> Score:
     """Returns corpus BLEU (Papineni et al. 2002): up to 4-grams, cased, one reference per hypothesis.
 
@@ -34,6 +39,7 @@ def bleu(
         references: Detokenised references, in the same order.
         language: Language code, such as "ja"; see ``languages.bleu_tokenizer``.
         tokenizer: Name of another tokenizer of sacreBLEU; "none" for text that is already tokenised.
+        force: If ``True``, sacreBLEU does not warn about text that looks tokenised.
 
     If no hypothesis, or no reference, has a 4-gram, only the n-grams that occur are counted: sacreBLEU's effective
     order, "eff:yes" in the signature.
@@ -43,7 +49,7 @@ def bleu(
             installed.
     """
     texts = _corresponding(hypotheses, references)
-    return _score(_bleu(language, tokenizer, *texts), *texts)
+    return _score(_bleu(language, tokenizer, *texts, force=force), *texts)
 
 
 def require_tokenizer(language: str | None, tokenizer: str | None = None) -> None:
@@ -331,13 +337,13 @@ def alignment_error(found: Sequence[AbstractSet[Link]], gold: Sequence[GoldLinks
     )
 
 
-def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence[str]) -> BLEU:
+def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence[str], force: bool = False) -> BLEU:
     """Returns the metric of a language. It has the effective order if one of ``systems`` has no 4-gram."""
     if tokenizer is not None:
         require_choice("--bleu-tokenizer", tuple(BLEU.TOKENIZERS), tokenizer)
     chosen = tokenizer or bleu_tokenizer(language)
     try:
-        metric = BLEU(tokenize=chosen, force=tokenizer == "none")
+        metric = BLEU(tokenize=chosen, force=force or tokenizer == "none")
     except RuntimeError as error:
         install = f'pip install "sacrebleu[{chosen[:2]}]"'
         received = tokenizer or language

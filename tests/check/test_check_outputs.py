@@ -41,8 +41,10 @@ def test_files_of_different_lengths_are_a_finding():
     assert [each.name for each in check_outputs(SOURCES, REFERENCES, TEXTS[:-70])] == ["uneven-files"]
 
 
-def test_a_low_score_is_explained_by_the_score_of_the_other_form():
-    found = first(SOURCES, REFERENCES, [text.lower() for text in TEXTS])
+@pytest.mark.parametrize("tokenizer", [None, "char"])
+def test_a_low_score_is_explained_by_the_score_of_the_other_form(tokenizer):
+    lower = [text.lower() for text in TEXTS]
+    found = first(SOURCES, REFERENCES, lower, tokenizer and "ja", "nmt translate", tokenizer)
     assert found.name == "lower-case"
     assert found.values["lower-case"] > found.values["as it is"] + 5
 

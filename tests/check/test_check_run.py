@@ -72,7 +72,7 @@ class Stub:
 
 
 def names(stub, tmp_path):
-    return [each.name for each in check_model(stub, PAIRS, tmp_path)]
+    return [each.name for each in check_model(stub, PAIRS, tmp_path, "ja", "char")]
 
 
 def test_a_sound_model_has_no_findings(tmp_path):

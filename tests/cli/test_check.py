@@ -48,15 +48,16 @@ def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, 
     assert check(tmp_path / "new.tsv", "--source-column", "0", "--target-column", "1") == (0, "No findings.\n")
 
 
-def test_files_with_different_numbers_of_lines_and_translations_are_checked(check, tmp_path):
+def test_files_with_different_numbers_of_lines_and_translations_are_checked(check, fails, tmp_path):
     source, target = write_sides(tmp_path / "corpus", PAIRS)
     target.write_text("".join(f"{pair.target}\n" for pair in PAIRS[5:]), encoding="utf-8")
     _, out = check(source, target, "--json")
     assert {"shifted", "uneven-files"} <= {each["name"] for each in json.loads(out)}
     same = ("--source", source, "--reference", target, "--output", target)
     assert check(*same)[0] == FOUND  # the source has more lines
+    assert "--bleu-tokenizer" in fails("check --source a --reference b --output c --bleu-tokenizer d")  # before reading
     write_sides(tmp_path / "corpus", PAIRS)
-    assert check(*same)[0] == 0
+    assert check(*same, "--target-language", "ja", "--bleu-tokenizer", "char")[0] == 0
 
 
 @pytest.mark.parametrize(
