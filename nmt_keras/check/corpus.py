@@ -18,7 +18,7 @@ from nmt_keras.check.findings import Finding, finding, worst_first
 from nmt_keras.check.forms import FORMS, Form, is_sentence
 from nmt_keras.check.language import foreign, frequent_words, main_language, script_of, unexpected
 from nmt_keras.config import TrainConfig
-from nmt_keras.corpus.reading import Corpus, Pair
+from nmt_keras.corpus.reading import Corpus, Pair, ReadReport
 from nmt_keras.corpus.split import repetitions
 from nmt_keras.languages import spaced
 
@@ -49,10 +49,10 @@ class Text:
     where: str = ""  # beginning of descriptions
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], again: str, where: str = "", numbers: Sequence[int] = ()) -> "Text":
-        """Returns the text of ``pairs``."""
-        source, target = ([pair[side] for pair in pairs] for side in (0, 1))
-        return cls(source, target, numbers or range(1, len(pairs) + 1), again, where)
+    def of(cls, corpus: Corpus, again: str, where: str = "") -> "Text":
+        """Returns the text of the pairs of ``corpus``."""
+        source, target = ([pair[side] for pair in corpus.pairs] for side in (0, 1))
+        return cls(source, target, corpus.report.numbers, again, where)
 
     @property
     def sides(self) -> tuple[tuple[str, list[str]], tuple[str, list[str]]]:
@@ -120,9 +120,9 @@ class Checked(NamedTuple):
 
 def check_corpus(
     corpus: Corpus,
-    held_out: Mapping[str, Sequence[Pair]],
+    held_out: Mapping[str, Corpus],
     languages: Languages,
-    command: str,
+    again: str,
     uneven: Sequence[str] = (),
     max_tokens: int = TrainConfig.max_tokens,
 ) -> Checked:
@@ -132,20 +132,12 @@ def check_corpus(
         corpus: The training pairs, in the order of their files.
         held_out: Held-out pairs, by the name of their option.
         languages: Declared languages of source and target.
-        command: The command that checks these pairs, for remedies.
+        again: The remedy that writes the repaired pairs.
         uneven: Error about the numbers of lines, if one file has more than the other.
         max_tokens: Maximum number of tokens of a training pair.
     """
-    report, pairs = corpus.report, corpus.pairs
-    again = f"{command} --repaired NEW.tsv, then nmt train --corpus NEW.tsv --source-column 0 --target-column 1"
-    text = Text.of(pairs, again, numbers=report.numbers)
-    found = finding(
-        "malformed",
-        report.malformed / max(1, report.lines),
-        f"{report.malformed:,} of {report.lines:,} lines have no two sentences.",
-        [f"{count:,} lines: {fault}" for fault, count in report.faults.items()] + [*map(str, report.first_faults[:3])],
-        again,
-    )
+    text, pairs = Text.of(corpus, again), corpus.pairs
+    found = _malformed(text, corpus.report)
     for error in uneven:
         found += finding(
             "uneven-files", 0.1, "The two files have different numbers of lines.", [error], "Align the files again"
@@ -154,13 +146,24 @@ def check_corpus(
         other = Text.of(held, f"Replace the files of {option}", f"{option}: ")
         found += other.found(
             "overlap",
-            repetitions(held, pairs),
+            repetitions(held.pairs, pairs),
             "pairs share a sentence with the training pairs. Scores are too high.",
             remedy="Train without --valid and --test: nmt train then splits the corpus by sentences",
         )
-        found += [*other_forms(option, held, pairs), *check_text(other, languages)]
+        found += [*_malformed(other, held.report), *other_forms(option, held.pairs, pairs)]
+        found += check_text(other, languages)
     found += check_text(text, languages)
     return Checked(worst_first([*found, *_sizes(text, max_tokens)]), text.pairs())
+
+
+def _malformed(text: Text, report: ReadReport) -> list[Finding]:
+    return finding(
+        "malformed",
+        report.malformed / max(1, report.lines),
+        f"{text.where}{report.malformed:,} of {report.lines:,} lines have no two sentences.",
+        [f"{count:,} lines: {fault}" for fault, count in report.faults.items()] + [*map(str, report.first_faults[:3])],
+        text.again,
+    )
 
 
 def check_text(text: Text, languages: Languages) -> list[Finding]:

@@ -108,19 +108,25 @@ class Check(Command):
         self, console: Console, data: CorpusOptions, max_tokens: int = TrainConfig.max_tokens
     ) -> list[Finding]:
         from nmt_keras.check.corpus import check_corpus
-        from nmt_keras.corpus.loading import load_pairs, read_corpus
+        from nmt_keras.corpus.loading import read_corpus, read_files
 
         uneven: list[str] = []
-        read = read_corpus(replace(data, max_malformed=1.0), Path("data"), console.say, uneven.append)
-        files = {"--valid": data.valid, "--test": data.test}
-        held = {option: load_pairs(data, paths, console.say) for option, paths in files.items() if paths}
-        options = options_of(data, CorpusOptions(corpus=data.corpus))
-        command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
+        lenient = replace(data, max_malformed=1.0)
+        read = read_corpus(lenient, Path("data"), console.say, uneven.append)
+        held = {
+            option: read_files(lenient, files, False, console.say, uneven=uneven.append)
+            for option, files in (("--valid", data.valid), ("--test", data.test))
+            if files
+        }
         suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 else [""]
         named = [suffixes[at] for at in data.order] if all(map(is_language, suffixes)) else [None, None]
         source, target = data.language_tags
         languages = source or named[0], target or named[1]
-        found, pairs = check_corpus(read, held, languages, command, uneven, max_tokens)
+        options = options_of(data, CorpusOptions(corpus=data.corpus))
+        command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
+        train = "nmt train --corpus NEW.tsv --source-column 0 --target-column 1"
+        again = f"{command} --repaired NEW.tsv, then {train}"
+        found, pairs = check_corpus(read, held, languages, again, uneven, max_tokens)
         if self.repaired is not None:
             lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)
             write_whole(self.repaired, "".join(lines))

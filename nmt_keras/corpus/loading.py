@@ -89,7 +89,7 @@ def read_corpus(
     """
     is_sample = options.corpus == (SAMPLE_NAME,)
     files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
-    read = _read(options.downloaded(), files, options.tables, report, english_first=is_sample, uneven=uneven)
+    read = read_files(options.downloaded(), files, options.tables, report, english_first=is_sample, uneven=uneven)
     if options.licence is not None:
         report(f"{options.name}: {options.licence}")
     return read
@@ -106,7 +106,7 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
     Raises:
         FileNotFoundError, ValueError: a file cannot be read.
     """
-    return _read(options, files, False, report).pairs
+    return read_files(options, files, False, report).pairs
 
 
 def _downloaded(options: CorpusOptions, folder: Path, report: Callable[[str], None]) -> str:
@@ -124,7 +124,7 @@ def _downloaded(options: CorpusOptions, folder: Path, report: Callable[[str], No
     return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, report=report))
 
 
-def _read(
+def read_files(
     options: CorpusOptions,
     files: Sequence[str],
     tables: bool,
@@ -132,7 +132,7 @@ def _read(
     english_first: bool = False,
     uneven: Callable[[str], object] = refuse,
 ) -> Corpus:
-    """Reads a table, two files whose lines correspond, or several ``tables``."""
+    """Reads a table, two files whose lines correspond, or several ``tables``. For ``uneven``, see ``read_corpus``."""
     options = options.of(english_first=english_first)
     found = chain.from_iterable(
         stream_files(each, options, uneven) for each in ([(file,) for file in files] if tables else [files])

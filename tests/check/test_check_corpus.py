@@ -27,9 +27,13 @@ GERMAN = [
 FAULTY = faulty_corpora(CLEAN, GERMAN)
 
 
-def check(pairs, held_out=None, languages=(None, None), **options):
-    report = ReadReport(lines=len(pairs), numbers=[*range(1, len(pairs) + 1)])
-    return check_corpus(Corpus([*pairs], report), held_out or {}, languages, "nmt check pairs.tsv", **options)
+def read(pairs):
+    return Corpus([*pairs], ReadReport(lines=len(pairs), numbers=[*range(1, len(pairs) + 1)]))
+
+
+def check(pairs, held_out=(), languages=(None, None), **options):
+    held = {option: read(each) for option, each in dict(held_out).items()}
+    return check_corpus(read(pairs), held, languages, "nmt check pairs.tsv", **options)
 
 
 def test_a_clean_corpus_has_no_findings_and_its_repaired_pairs_are_its_pairs():

@@ -37,7 +37,6 @@ def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(check, tmp_path):
     source, target = write_sides(tmp_path / "corpus", PAIRS)
     assert "swapped" in check(target, source, "--source-language", "es", "--target-language", "en")[1]
     assert check(tmp_path / "missing.tsv")[0] == 1
-    assert "--valid: 50 of 50 pairs" in check(source, target, "--valid", *write_sides(tmp_path / "held", PAIRS[:50]))[1]
 
 
 def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, tmp_path):
@@ -58,6 +57,13 @@ def test_files_with_different_numbers_of_lines_and_translations_are_checked(chec
     assert "--bleu-tokenizer" in fails("check --source a --reference b --output c --bleu-tokenizer d")  # before reading
     write_sides(tmp_path / "corpus", PAIRS)
     assert check(*same, "--target-language", "ja", "--bleu-tokenizer", "char")[0] == 0
+
+
+def test_ill_held_out_files_are_findings(check, tmp_path):
+    held = write_sides(tmp_path / "valid", [*PAIRS[:50], ("", "Nothing.")])
+    held[1].write_text(held[1].read_text("utf-8") + "Yes.\n", "utf-8")
+    _, out = check(*write_sides(tmp_path / "corpus", PAIRS), "--valid", *held, "--json")
+    assert {"malformed", "uneven-files"} <= {each["name"] for each in json.loads(out)}
 
 
 @pytest.mark.parametrize(
