@@ -15,7 +15,7 @@ from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus import CorpusOptions
 from nmt_keras.io.files import read_rows, write_whole
 from nmt_keras.io.lines import read_lines
-from nmt_keras.languages import is_language
+from nmt_keras.languages import is_language, standard_tag
 from nmt_keras.recipes import options_of, train_command
 from nmt_keras.runs.directory import LOG, RECIPE, imports, is_run, read_origin, read_recipe, require_corpus
 
@@ -119,13 +119,20 @@ class Check(Command):
             if files
         }
         suffixes = [Path(path).suffix[1:] for path in data.corpus] if len(data.corpus) == 2 else [""]
-        named = [suffixes[at] for at in data.order] if all(map(is_language, suffixes)) else [None, None]
+        named = [standard_tag(suffixes[at]) for at in data.order] if all(map(is_language, suffixes)) else [None, None]
         source, target = data.language_tags
         languages = source or named[0], target or named[1]
-        options = options_of(data, CorpusOptions(corpus=data.corpus))
-        command = f"nmt check {shlex.join([*(self.paths or data.corpus), *options])}"
-        train = "nmt train --corpus NEW.tsv --source-column 0 --target-column 1"
-        again = f"{command} --repaired NEW.tsv, then {train}"
+        new = CorpusOptions(
+            corpus=("NEW.tsv",),
+            source_column=0,
+            target_column=1,
+            source_language=source,
+            target_language=target,
+            bleu_tokenizer=data.bleu_tokenizer,
+        )
+        given = [*(self.paths or data.corpus), *options_of(data, CorpusOptions(corpus=data.corpus))]
+        train = shlex.join(["nmt", "train", *options_of(new, CorpusOptions())])
+        again = f"nmt check {shlex.join(given)} --repaired NEW.tsv, then {train}"
         found, pairs = check_corpus(read, held, languages, again, uneven, max_tokens)
         if self.repaired is not None:
             lines = ("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in pairs)

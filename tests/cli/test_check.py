@@ -36,12 +36,14 @@ def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(check, tmp_path):
     assert (code, json.loads(out)[0]["name"]) == (FOUND, "shifted") == (3, "shifted")
     source, target = write_sides(tmp_path / "corpus", PAIRS)
     assert "swapped" in check(target, source, "--source-language", "es", "--target-language", "en")[1]
+    assert "swapped" in check(target.rename(tmp_path / "corpus.spa"), source.rename(tmp_path / "corpus.eng"))[1]
     assert check(tmp_path / "missing.tsv")[0] == 1
 
 
 def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(check, tmp_path):
-    files = write_sides(tmp_path / "corpus", shifted(PAIRS, 0.0, 2))
-    assert check(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")[0] == FOUND
+    files = *write_sides(tmp_path / "corpus", shifted(PAIRS, 0.0, 2)), "--target-language", "en"
+    code, out = check(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")
+    assert (code, "--corpus NEW.tsv --target-language en." in out) == (FOUND, True)
     assert (tmp_path / "report" / "shifted.svg").exists()
     assert "shifted.svg" in (tmp_path / "report" / "report.md").read_text("utf-8")
     assert check(tmp_path / "new.tsv", "--source-column", "0", "--target-column", "1") == (0, "No findings.\n")
