@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt_keras.io.files import locked, make_folder, write_whole
+from nmt_keras.io.files import locked, write_whole
 from nmt_keras.markdown import escaped
 
 
@@ -134,10 +134,9 @@ def to_markdown(title: str, findings: Sequence[Finding], pictures: Mapping[str, 
 
 
 def write_report(title: str, findings: Sequence[Finding], folder: Path) -> Path:
-    """Writes ``report.md`` and its pictures into ``folder``, created if missing, and returns the path of the report."""
+    """Writes ``report.md`` and its pictures into ``folder``, and returns the path of the report."""
     from nmt_keras.plotting import bars, save_figure
 
-    make_folder(folder)
     written, pictures = folder / "report.md", {}
     with locked(written):
         for each in findings:

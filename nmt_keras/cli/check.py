@@ -13,7 +13,7 @@ from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, na
 from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus import CorpusOptions
-from nmt_keras.io.files import read_rows, write_whole
+from nmt_keras.io.files import make_writable_folder, read_rows, write_whole
 from nmt_keras.io.lines import read_lines
 from nmt_keras.languages import is_language, standard_tag
 from nmt_keras.recipes import options_of, train_command
@@ -66,6 +66,7 @@ class Check(Command):
         require(bool(corpus) != any(files) and any(files) == all(files), "CORPUS", wanted, (*self.paths, *files))
         require(self._run is not None or self.data.prepared is None, "--prepared", "text", self.data.prepared)
         require(self.repaired is None or bool(corpus), "--repaired", "a corpus", str(self.repaired))
+        require(not (self.repaired and self.repaired.is_dir()), "--repaired", "a file", str(self.repaired))
         if self.paths and self._run is None:
             replace(self.data, corpus=self.paths)  # raises ValueError
 
@@ -78,6 +79,8 @@ class Check(Command):
         from nmt_keras.check.findings import to_json, to_text, write_report
         from nmt_keras.evaluation.metrics import require_tokenizer
 
+        for folder in filter(None, (self.to, self.repaired and self.repaired.parent)):
+            make_writable_folder(folder)
         if self.source and self.reference and self.output:
             from nmt_keras.check.outputs import check_outputs
 

@@ -68,9 +68,22 @@ def test_ill_held_out_files_are_findings(check, tmp_path):
     assert {"malformed", "uneven-files"} <= {each["name"] for each in json.loads(out)}
 
 
+@pytest.mark.parametrize("option", ["--to", "--repaired"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_corpus_is_read(option, fails, tmp_path):
+    (tmp_path / "file").touch()
+    assert "a folder that can be written" in fails("check missing.tsv", option, tmp_path / "file" / "new" / "new")
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("a.tsv", "--source", "b"), ("--source", "a"), ("a", "--prepared", "b"), ("a", "--valid", "b", "c")],
+    [
+        (),
+        ("a.tsv", "--source", "b"),
+        ("--source", "a"),
+        ("a", "--prepared", "b"),
+        ("a.tsv", "--repaired", "."),
+        ("a", "--valid", "b", "c"),
+    ],
 )
 def test_other_combinations_of_options_are_refused(check, arguments):
     assert check(*arguments)[0] == 2
