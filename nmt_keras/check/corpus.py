@@ -246,12 +246,12 @@ def _repeated(text: Text) -> Iterator[Finding]:
                 share=(count - 10) / len(lines),
                 repair=text.drop,
             )
-    seen, rows = set(), []
-    for row, pair in enumerate(zip(text.source, text.target, strict=True)):
-        if pair in seen:
-            rows.append(row)
-        elif all(pair):
-            seen.add(pair)
+    first: dict[tuple[str, str], int] = {}  # row of each pair
+    rows = [
+        row
+        for row, pair in enumerate(zip(text.source, text.target, strict=True))
+        if all(pair) and first.setdefault(pair, row) < row
+    ]
     yield from text.found("duplicates", rows, "pairs are repetitions of other pairs.", repair=text.drop)
 
 
@@ -398,11 +398,13 @@ def other_forms(option: str, held: Sequence[Pair], train: Sequence[Pair]) -> lis
 
 def shares_of(lines: Sequence[str]) -> dict[str, float]:
     """Returns the share of lines in each form, from 0 to 1, by the form's description."""
-    found = {form.what: _share(form.test, [line for line in lines if form.among(line)]) for form in FORMS}
-    found["punctuation at the end"] = _share(is_sentence, lines)
-    found["a first letter in lower case"] = _share(lambda line: line[:1].islower(), lines)
-    scripts = Counter(script_of(line) for line in lines)
-    return found | {f"script {name}": count / len(lines) for name, count in scripts.items() if name}
+    scripts = Counter(map(script_of, lines))
+    return {
+        **{form.what: _share(form.test, [line for line in lines if form.among(line)]) for form in FORMS},
+        "punctuation at the end": _share(is_sentence, lines),
+        "a first letter in lower case": _share(lambda line: line[:1].islower(), lines),
+        **{f"script {name}": count / len(lines) for name, count in scripts.items() if name},
+    }
 
 
 def _share(test: Callable[[str], bool], lines: Sequence[str]) -> float:

@@ -60,9 +60,7 @@ def _is_spaceless(line: str) -> bool:
 
 
 def _is_split(line: str) -> bool:
-    if _is_spaceless(line):
-        return 4 * line.count(" ") > len(line)
-    return _ATTACHED.search(line) is None
+    return 4 * line.count(" ") > len(line) if _is_spaceless(line) else _ATTACHED.search(line) is None
 
 
 def joined(line: str) -> str:
