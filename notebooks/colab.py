@@ -1,4 +1,4 @@
-"""Prepares Google Colab for a notebook: the package's requirements, runs on Google Drive, and TensorFlow Serving."""
+"""Prepares Google Colab for a notebook: the package, its requirements, runs on Google Drive, and TensorFlow Serving."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ SERVING_PACKAGES = "https://storage.googleapis.com/tensorflow-serving-apt"
 
 
 def install() -> None:
-    """Installs the requirements of the package. A supported, preinstalled TensorFlow is kept."""
+    """Installs the package and its requirements. A supported, preinstalled TensorFlow is kept.
+
+    The folder of the clone, which comes first on ``sys.path``, has nmt_keras, but not nmt_keras_serve.
+    """
     has_gpu = shutil.which("nvidia-smi") is not None
     wanted = requirements(dependencies(), _installed("tensorflow"), has_gpu)
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wanted], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wanted, str(ROOT)], check=True)
 
 
 def requirements(declared: Sequence[str], tensorflow: str | None, has_gpu: bool) -> list[str]:

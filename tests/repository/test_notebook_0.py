@@ -24,7 +24,7 @@ IMPORTS = "\n".join(line for line in CODE["setup"].splitlines() if line.startswi
 
 SMALL = """
 EPOCHS, BATCH, WIDTHS = 1, 32, [24]
-LIBRARY_OPTIONS = "--steps 20 --train.length-buckets 1 --train.xla False --width 0.25 --run runs/sample"
+LIBRARY_OPTIONS = "--steps 20 --train.length-buckets 1 --train.xla False --width 0.25"
 """
 """The parameters that replace those of the notebook."""
 
