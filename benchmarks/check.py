@@ -108,7 +108,7 @@ def faulty_outputs(pairs: Pairs) -> dict[tuple[str, int], list[Pair]]:
 
 def corpus_findings(pairs: Pairs) -> list[Finding]:
     """Returns the findings about a corpus."""
-    report = ReadReport(lines=len(pairs), numbers=[*range(1, len(pairs) + 1)])
+    report = ReadReport(lines=len(pairs), places=[(n, "pairs", n) for n in range(1, len(pairs) + 1)])
     return check_corpus(Corpus([*pairs], report), {}, (None, None), "nmt check").findings
 
 

@@ -44,15 +44,17 @@ class Text:
 
     source: list[str]
     target: list[str]
-    numbers: Sequence[int]  # line of each pair, from 1
+    places: Sequence[str]  # where each pair is found, such as "line 7"
     again: str  # the remedy that writes the repaired pairs
     where: str = ""  # beginning of descriptions
 
     @classmethod
     def of(cls, corpus: Corpus, again: str, where: str = "") -> "Text":
-        """Returns the text of the pairs of ``corpus``."""
+        """Returns the text of the pairs of ``corpus``. Without their places, pairs are counted."""
         source, target = ([pair[side] for pair in corpus.pairs] for side in (0, 1))
-        return cls(source, target, corpus.report.numbers, again, where)
+        several = len({file for _, file, _ in corpus.report.places}) > 1
+        places = [f"{file}:{line}" if several else f"line {line:,}" for _, file, line in corpus.report.places]
+        return cls(source, target, places or [f"pair {n:,}" for n in range(1, len(source) + 1)], again, where)
 
     @property
     def sides(self) -> tuple[tuple[str, list[str]], tuple[str, list[str]]]:
@@ -88,7 +90,7 @@ class Text:
         """
         among = len(self.source) if among is None else among
         quoted = [
-            f'line {self.numbers[row]}: "{self.source[row]:.70}" -> "{self.target[row]:.70}"' for row in rows[:EXAMPLES]
+            f'{self.places[row]}: "{self.source[row]:.70}" -> "{self.target[row]:.70}"' for row in rows[:EXAMPLES]
         ]
         share = len(rows) / max(1, among) if share is None else share
         what = f"{self.where}{len(rows):,} of {among:,} {what}"
@@ -283,7 +285,7 @@ def shifts(text: Text, found: Alignment) -> list[Finding]:
         "lines are shifted: their partner is on another line.",
         repair=move,
         evidence=[
-            f"lines {text.numbers[each[0]]:,} to {text.numbers[each[1] - 1]:,}: by {each[2]:+}. {_example(text, *each)}"
+            f"{text.places[each[0]]} to {text.places[each[1] - 1]}: by {each[2]:+}. {_example(text, *each)}"
             for each in stretches[:EXAMPLES]
         ],
         values={f"{offset:+}": gain for offset, gain in found.gains.items()},
@@ -316,8 +318,8 @@ def stretches_of(found: Alignment) -> list[tuple[int, int, int]]:
 def _example(text: Text, begin: int, end: int, offset: int) -> str:
     here = (begin + end) // 2
     there = min(max(0, here + offset), len(text.target) - 1)
-    source, target = text.numbers[here], text.numbers[there]
-    return f'Line {source} "{text.source[here]:.60}" belongs to line {target} "{text.target[there]:.60}"'
+    source, target = f'"{text.source[here]:.60}"', f'"{text.target[there]:.60}"'
+    return f"For example, {source} ({text.places[here]}) belongs to {target} ({text.places[there]})"
 
 
 def cut_off(text: Text) -> Iterator[Finding]:

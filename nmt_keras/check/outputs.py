@@ -52,7 +52,7 @@ def check_outputs(
     text = Text(
         [*reference[:size]],
         [*output[:size]],
-        range(1, size + 1),
+        [f"line {n:,}" for n in range(1, size + 1)],
         f"Translate again: {command}",
         "outputs: ",
     )

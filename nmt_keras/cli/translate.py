@@ -18,11 +18,12 @@ import tyro
 import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
 from nmt_keras.config import require
-from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns
-from nmt_keras.corpus.reading import FaultyLine, Pair, fault_of, parse_table, tab_columns, table_format
+from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
+from nmt_keras.corpus.reading import BAD, Fault, Pair, fault_of, parse_table, tab_columns, table_format
 from nmt_keras.io.files import to_json, write_whole
 from nmt_keras.io.lines import (
     CUT,
+    REPLACED,
     STANDARD_INPUT,
     STDIN,
     one_line,
@@ -197,14 +198,14 @@ class Pairs(Columns):
     input. For two files, run paste es.txt en.txt | nmt ..."""
 
     def blocks(self, report: Callable[[str], None]) -> Iterator[list[Pair]]:
-        """Yields the pairs in blocks. Only a header and a title above it are skipped; other lines must be pairs.
+        """Yields the pairs in blocks. Only a header and a title above it are skipped; other lines must have two sides.
 
         Args:
             report: Receives the columns, and warnings about replaced bytes and cut lines.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: a line is not a pair.
+            ValueError: a line does not have two sides. They may be empty.
         """
         name = STDIN if self.file == STANDARD_INPUT else self.file
         with open_text(self.file) as stream:
@@ -216,13 +217,18 @@ class Pairs(Columns):
                 yield block
 
     def _table(self, stream: io.BufferedIOBase, name: str, report: Callable[[str], None]) -> Iterator[Pair]:
-        for found in parse_table(stream, name, self.of(self.file)):
-            if isinstance(found, FaultyLine):
-                raise ValueError(f"{found}: expected a pair in each line. Repair the line.")
-            if isinstance(found, Pair):
-                yield found
-            elif description := str(found):
-                report(f"{name}: {description}")
+        replaced: list[int] = []
+        for row in parse_table(stream, name, self.of(self.file)):
+            if isinstance(row, Layout):
+                if description := str(row):
+                    report(f"{name}: {description}")
+            elif isinstance(row.sides[0], Fault):
+                raise ValueError(f"{row.fault}: expected a pair in each line. Repair the line.")
+            else:
+                pair = Pair(*(BAD.sub("\ufffd", side) for side in row.pair))
+                replaced += [row.line] * (pair != row.pair)
+                yield pair
+        tell_lines(report, REPLACED, replaced, name)
 
     def _lines(self, blocks: Iterable[list[str]], name: str, report: Callable[[str], None]) -> Iterator[list[Pair]]:
         """Yields the pairs of tab-separated lines as they arrive. The first block determines the columns."""

@@ -65,7 +65,7 @@ def load_corpus(
         return corpus
     lines = _alignments(options.alignments, read.report.lines)
     line_of = {}
-    for pair, number in zip(read.pairs, read.report.numbers, strict=True):
+    for pair, (number, _, _) in zip(read.pairs, read.report.places, strict=True):
         line_of[id(pair)] = lines[number - 1]
         from_pharaoh(lines[number - 1], f"{options.alignments}:{number}", pair)
     return corpus._replace(alignments=[line_of[id(pair)] for pair in corpus.train])

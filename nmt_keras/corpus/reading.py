@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
@@ -26,7 +26,8 @@ MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
 _QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
-_BAD = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for invalid bytes
+BAD = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for invalid bytes
+_CR = "\ud800"  # stands for CR, which ``csv`` takes for the end of a row; not among the surrogates of invalid bytes
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
 
 
@@ -76,6 +77,25 @@ class FaultyLine(NamedTuple):
         return f"{self.file}:{self.line} {self.fault}"
 
 
+class Row(NamedTuple):
+    """A row of a table, or a line of two files."""
+
+    files: tuple[str, str]  # of source and target; the same for a table
+    line: int  # its first line, from 1
+    sides: tuple[str, str]  # source and target, or twice the fault of a row without them
+
+    @property
+    def pair(self) -> Pair:
+        """Both sides. Spaces replace line ends in cells of CSV and JSON."""
+        return Pair(*(re.sub(r"\r?\n", " ", side) for side in self.sides))
+
+    @property
+    def fault(self) -> FaultyLine | None:
+        """The first fault of a side."""
+        both = zip(self.files, self.sides, strict=True)
+        return next((FaultyLine(file, self.line, fault) for file, side in both if (fault := fault_of(side))), None)
+
+
 @dataclass
 class ReadReport:
     """Counts of the lines of a corpus."""
@@ -83,7 +103,8 @@ class ReadReport:
     lines: int = 0  # without blank lines at the end of a file
     faults: Counter[Fault] = field(default_factory=Counter)  # a line with several faults is counted under the first one
     first_faults: list[FaultyLine] = field(default_factory=list)  # at most REPORTED_FAULTS
-    numbers: list[int] = field(default_factory=list)  # line of each pair, from 1; ``collect`` sets it
+    # of each pair: its number among ``lines``, its file and its line there, from 1; ``collect`` sets it
+    places: list[tuple[int, str, int]] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)  # columns of each table
 
     @property
@@ -97,17 +118,17 @@ class ReadReport:
         columns = "".join(f"; {each}" for each in dict.fromkeys(map(str, self.layouts)) if each)
         return f"{self.malformed:,} of {self.lines:,} lines malformed{counts and ': '}{counts}{first}{columns}"
 
-    def count(self, found: Iterable[Pair | FaultyLine | Layout]) -> Iterator[Pair]:
-        """Yields the pairs in ``found``, and counts pairs and malformed lines."""
-        for one in found:
-            self.lines += not isinstance(one, Layout)
-            if isinstance(one, Layout):
-                self.layouts.append(one)
-            elif isinstance(one, Pair):
-                yield one
+    def count(self, found: Iterable[Row | Layout]) -> Iterator[Row]:
+        """Yields the rows in ``found`` that are pairs, and counts pairs and malformed lines."""
+        for row in found:
+            self.lines += not isinstance(row, Layout)
+            if isinstance(row, Layout):
+                self.layouts.append(row)
+            elif fault := row.fault:
+                self.faults[fault.fault] += 1
+                self.first_faults = [*self.first_faults, fault][:REPORTED_FAULTS]
             else:
-                self.faults[one.fault] += 1
-                self.first_faults = [*self.first_faults, one][:REPORTED_FAULTS]
+                yield row
 
 
 class Corpus(NamedTuple):
@@ -151,15 +172,15 @@ def read_parallel(source_path: str | Path, target_path: str | Path, *, max_malfo
     return collect(stream_parallel(source_path, target_path), f"{source_path} and {target_path}", max_malformed)
 
 
-def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
-    """Yields the layout, each pair and each malformed line of an opened table.
+def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -> Iterator[Row | Layout]:
+    """Yields the layout and each row of an opened table.
 
-    ``path`` is used only as the file's name in malformed lines and errors, and for its suffix.
+    ``path`` is used only as the file's name in rows and errors, and for its suffix.
     """
     keys: list[str] = []  # of JSON objects
     rows = table_rows(stream, path, keys)
     first = list(islice(rows, SAMPLE_ROWS))
-    readable = [(number, row) for number, row in first if isinstance(row, list) and not _BAD.search("".join(row))]
+    readable = [(number, row) for number, row in first if isinstance(row, list) and not BAD.search("".join(row))]
     layout = columns.find([row for _, row in readable], str(path), keys)
     yield layout
     if layout.header and not keys:
@@ -172,7 +193,7 @@ def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -
             is_long = any(len(cell) > MAX_CHARACTERS for cell in row)
             found = Fault.TOO_LONG if is_long else Fault.MISSING_COLUMN if "".join(row).strip() else Fault.EMPTY_LINE
         sides = (found, found) if isinstance(found, Fault) else (found[source], found[target])
-        yield _pair(sides, (str(path), str(path)), number)
+        yield Row((str(path), str(path)), number, sides)
 
 
 def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
@@ -186,7 +207,9 @@ def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> 
     lines = ((number, line) for number, (line,) in _rows([path], stream))
     form = table_format(path, stream)
     rows: Iterator[tuple[int, list[str] | Fault]] = ((number, tab_columns(line)) for number, line in lines)
-    for number, row in _csv_rows(lines) if form == "csv" else _json_rows(lines, keys) if form == "json" else rows:
+    for number, row in (
+        csv_rows(line for _, line in lines)[1] if form == "csv" else _json_rows(lines, keys) if form == "json" else rows
+    ):
         yield number, row if isinstance(row, Fault) else row[:MAX_COLUMNS]
 
 
@@ -234,18 +257,20 @@ def _json_cell(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def _csv_rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str] | Fault]]:
-    """Yields the rows of CSV text. Each line of a malformed row is a fault.
+def csv_rows(lines: Iterable[str]) -> tuple[str, Iterator[tuple[int, list[str] | Fault]]]:
+    """Returns the separator of CSV text, and its rows with the numbers of their first lines.
+
+    Each line of a malformed row is a fault.
 
     A first line such as ``sep=;`` names the separator, as in Excel. Otherwise it is the one of comma, semicolon, tab
     and | that gives most rows of equal length. A tie excludes separators before a space, which are punctuation. Then
-    the comma is the last choice.
+    the comma is the last choice, or the only one if no row has several cells.
     """
-    texts = (line + "\n" for _, line in lines)
+    texts = (line.replace("\r", _CR) + "\n" for line in lines)
     head = list(islice(texts, SAMPLE_ROWS))
     declared = re.fullmatch(r"sep=(.)\s*", head[0]) if head else None
     head = head[bool(declared) :]
-    sample = [line[:MAX_CHARACTERS].replace("\r", " ") for line in head]
+    sample = [line[:MAX_CHARACTERS] for line in head]
     rows = {
         separator: [row for row in _parsed(csv.reader(sample, delimiter=separator, strict=True)) if _is_wide(row)]
         for separator in (declared[1] if declared else ";\t|,")
@@ -254,11 +279,18 @@ def _csv_rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]
         separator: Counter(map(len, found)).most_common(1)[0] if found else (2, 0) for separator, found in rows.items()
     }
     is_spaced = {each: any(cell.startswith(" ") for row in rows[each] for cell in row[1:]) for each in rows}
-    separator = max(rows, key=lambda each: (widths[each][1], not is_spaced[each]))
+    separator = max(rows, key=lambda each: (widths[each][1], not is_spaced[each], not rows[each] and each == ","))
     width, _ = widths[separator]
     loose = any(f'"{separator} "' in line for line in head)  # "Yes.", "Sí."
     reader = csv.reader(chain(head, texts), delimiter=separator, strict=True, skipinitialspace=loose)
-    before = bool(declared)
+    return separator, _numbered(reader, bool(declared), width)
+
+
+def _numbered(reader: Any, before: int, width: int) -> Iterator[tuple[int, list[str] | Fault]]:
+    """Yields the rows of a CSV reader with their numbers, and faults in place of rows of more than ``width`` columns.
+
+    ``before`` is the number of lines before the first one of the reader.
+    """
     number, is_first = before + 1, True
     for row in _parsed(reader):
         found = row
@@ -276,7 +308,7 @@ def _parsed(reader: Iterator[list[str]]) -> Iterator[list[str] | Fault]:
     """Yields the rows of a CSV reader, and a fault in place of each row that cannot be parsed."""
     while True:
         try:
-            yield next(reader)
+            yield [cell.replace(_CR, "\r") for cell in next(reader)]
         except StopIteration:
             return
         except csv.Error:
@@ -288,15 +320,15 @@ def _is_wide(row: list[str] | Fault) -> TypeGuard[list[str]]:
     return not isinstance(row, Fault) and len(row) > 1 and any(row)
 
 
-def refuse(message: str) -> None:
+def refuse(message: str) -> NoReturn:
     """Raises ValueError."""
     raise ValueError(message)
 
 
 def stream_parallel(
     source_path: str | Path, target_path: str | Path, uneven: Callable[[str], object] = refuse
-) -> Iterator[Pair | FaultyLine]:
-    """Yields each pair and each malformed line of two files; see ``read_parallel``.
+) -> Iterator[Row]:
+    """Yields the rows of two files; see ``read_parallel``.
 
     ``uneven`` receives an error if one file has more lines. The lines that both have come before.
     """
@@ -313,21 +345,13 @@ def stream_parallel(
                     f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
                 )
                 return
-            yield _pair(row, paths, number)
-
-
-def _pair(sides: Sequence[str | Fault], paths: Sequence[str], number: int) -> Pair | FaultyLine:
-    """Returns the pair, or the first fault, of line ``number`` of the files of the two sides."""
-    for path, sentence in zip(paths, sides, strict=True):
-        if fault := fault_of(sentence):
-            return FaultyLine(path, number, fault)
-    return Pair(*(re.sub(r"\r?\n", " ", side) for side in sides))  # line ends in cells of CSV and JSON
+            yield Row(paths, number, (row[0], row[1]))
 
 
 def stream_files(
     files: Sequence[str | Path], columns: Columns, uneven: Callable[[str], object] = refuse
-) -> Iterator[Pair | FaultyLine | Layout]:
-    """Yields the layout, each pair and each malformed line of a table, or of a source and a target file."""
+) -> Iterator[Row | Layout]:
+    """Yields the layout and the rows of a table, or the rows of a source and a target file."""
     if len(files) == 2:
         source, target = columns.order
         yield from stream_parallel(files[source], files[target], uneven)
@@ -372,21 +396,21 @@ def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
         )
 
 
-def collect(found: Iterable[Pair | FaultyLine | Layout], name: str, max_malformed: float) -> Corpus:
+def collect(found: Iterable[Row | Layout], name: str, max_malformed: float) -> Corpus:
     """Returns the pairs in ``found``, and counts of their lines; see ``read_pairs``."""
     report, pairs = ReadReport(), []
-    for pair in report.count(found):
-        pairs.append(pair)
-        report.numbers.append(report.lines)
+    for row in report.count(found):
+        pairs.append(row.pair)
+        report.places.append((report.lines, row.files[0], row.line))
     require_usable(report, name, max_malformed)
     return Corpus(pairs, report)
 
 
-def fault_of(sentence: str | Fault) -> Fault | None:
-    """Returns the fault of a sentence, or ``None``."""
+def fault_of(sentence: str) -> Fault | None:
+    """Returns the fault of a sentence, or ``None``. A fault in place of a sentence is its own."""
     if isinstance(sentence, Fault):
         return sentence
-    if bad := _BAD.search(sentence):
+    if bad := BAD.search(sentence):
         return Fault.NUL if bad[0] == "\0" else Fault.INVALID_UTF8
     if _VISIBLE.search(sentence) is None:
         return Fault.EMPTY_SIDE

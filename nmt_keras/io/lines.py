@@ -128,6 +128,7 @@ DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFE
 
 CUT = "text beyond the model's length limit was cut"
 """Change that commands report if a translation is ``truncated``."""
+REPLACED = "U+FFFD replaces invalid UTF-8 or NUL"
 
 Place = str | PathLike[str]
 
@@ -317,7 +318,7 @@ def _decoded(blocks: Iterable[list[bytes]], name: str, report: Callable[[str], N
         begin += len(lines)
         yield block
     tell_lines(report, f"text beyond {LONGEST_LINE:,} bytes was cut", long, name)
-    tell_lines(report, "U+FFFD replaces invalid UTF-8 or NUL", replaced, name)
+    tell_lines(report, REPLACED, replaced, name)
 
 
 def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:

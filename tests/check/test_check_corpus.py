@@ -28,7 +28,7 @@ FAULTY = faulty_corpora(CLEAN, GERMAN)
 
 
 def read(pairs):
-    return Corpus([*pairs], ReadReport(lines=len(pairs), numbers=[*range(1, len(pairs) + 1)]))
+    return Corpus([*pairs], ReadReport(lines=len(pairs)))
 
 
 def check(pairs, held_out=(), languages=(None, None), **options):
@@ -122,7 +122,7 @@ def test_held_out_pairs_are_compared_with_the_training_pairs():
 
 def test_malformed_lines_and_files_of_different_lengths_are_findings():
     first = FaultyLine("pairs.tsv", 7, Fault.EMPTY_SIDE)
-    report = ReadReport(1000, Counter({first.fault: 100}), [first], numbers=[*range(1, 901)])
+    report = ReadReport(1000, Counter({first.fault: 100}), [first])
     found = check_corpus(Corpus(CLEAN, report), {}, (None, None), "nmt check pairs.tsv", ["b.en:7 is missing"]).findings
     assert {each.name for each in found} == {"malformed", "uneven-files"}
     assert any("pairs.tsv:7" in line for each in found for line in each.evidence)

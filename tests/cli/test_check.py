@@ -61,6 +61,17 @@ def test_files_with_different_numbers_of_lines_and_translations_are_checked(chec
     assert check(*same, "--target-language", "ja", "--bleu-tokenizer", "char")[0] == 0
 
 
+@pytest.mark.parametrize(("files", "place"), [({"a.tsv": 2}, "line 602: "), ({"a.tsv": 1, "b.tsv": 1}, "b.tsv:2: ")])
+def test_a_quoted_pair_has_the_line_of_its_file(files, place, check, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, copies in files.items():
+        rows = [f"{pair.source}\t{pair.target}\n" for pair in PAIRS] * copies
+        (tmp_path / name).write_text("".join(["Spanish\tEnglish\n", *rows]), encoding="utf-8")
+    _, out = check(*files, "--tables", "--json")
+    (found,) = (each for each in json.loads(out) if each["name"] == "duplicates")
+    assert found["evidence"][0].startswith(place)
+
+
 def test_ill_held_out_files_are_findings(check, tmp_path):
     held = write_sides(tmp_path / "valid", [*PAIRS[:50], ("", "Nothing.")])
     held[1].write_text(held[1].read_text("utf-8") + "Yes.\n", "utf-8")

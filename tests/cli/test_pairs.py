@@ -46,6 +46,22 @@ def test_a_line_that_is_no_pair_is_located(tmp_path, content):
         list(Pairs(file=str(path)).blocks(lambda _: None))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("a.csv", b"es,en\nuno,\nd\xe9s,b\n,\n", {}),
+        ("a.tsv", b"es\ten\nuno\t\nd\xe9s\tb\n\t\n", {}),
+        ("a.tsv", b"es\ten\nuno\t\nd\xe9s\tb\n\t\n", {"source_column": "es"}),
+        ("a.jsonl", b'{"es": "uno", "en": ""}\n{"es": "d\xe9s", "en": "b"}\n{"es": ""}\n', {}),
+    ],
+)
+def test_rows_that_training_skips_are_pairs_unless_a_column_is_missing(tmp_path, name, content, columns):
+    path, said = tmp_path / name, []
+    path.write_bytes(content)
+    assert list(Pairs(file=str(path), **columns).blocks(said.append)) == [[("uno", ""), ("d\ufffds", "b"), ("", "")]]
+    assert "U+FFFD replaces invalid UTF-8 or NUL in 1 line" in said[-1]
+
+
 class Scorer:
     """Gives each character of a target, and its end, the log-probability -1; each z has -5."""
 

@@ -68,7 +68,7 @@ def test_each_fault_is_counted_and_located_and_reading_goes_on(write):
     path = write(b"\n".join(lines.values()))
     pairs, report = read(path, max_malformed=0.9)
     assert pairs == [Pair("Ve.", "Go."), Pair("Para", "Stop!"), Pair("Ve.", "ñ" * MAX_CHARACTERS)]
-    assert report.numbers == [1, 9, 10]
+    assert report.places == [(line, str(path), line) for line in (1, 9, 10)]
     assert report.lines == 11
     assert [(line, fault) for _, line, fault in report.first_faults] == [
         (2, Fault.MISSING_COLUMN),
@@ -375,9 +375,8 @@ def test_a_first_pair_is_not_taken_for_a_header(write, first):
 @pytest.mark.parametrize(
     ("name", "content", "faults"),
     [
-        ("a.csv", b'a,b\n"c\nd",e\nf\n,g\nh\xff,i\nj\rk,l\nm\0,n\n\no,p\n', {
-            4: Fault.MISSING_COLUMN, 5: Fault.EMPTY_SIDE, 6: Fault.INVALID_UTF8, 7: Fault.NOT_CSV, 8: Fault.NUL,
-            9: Fault.EMPTY_LINE,
+        ("a.csv", b'a,b\n"c\nd",e\n,g\nh\xff,i\nf\nm\0,n\n\no,p\n', {
+            4: Fault.EMPTY_SIDE, 5: Fault.INVALID_UTF8, 6: Fault.MISSING_COLUMN, 7: Fault.NUL, 8: Fault.EMPTY_LINE,
         }),
         ("a.jsonl", b'["a","b"]\n["c\\nd","e"]\n{\n["\\ud800","x"]\n["\\u0000","x"]\n7\n["\xff","x"]\n \n["o","p"]\n', {
             3: Fault.NOT_JSON, 4: Fault.INVALID_UTF8, 5: Fault.NUL, 6: Fault.NOT_JSON, 7: Fault.INVALID_UTF8,
@@ -422,6 +421,11 @@ def test_a_csv_row_with_a_comma_too_many_or_an_open_quote_is_no_pair_and_each_of
         (3, Fault.EXTRA_COLUMN), (5, Fault.NOT_CSV), (6, Fault.NOT_CSV), (7, Fault.NOT_CSV),
     ]  # fmt: skip
     assert report.lines == 7
+    assert report.places == [(line, str(path), line) for line in (1, 2, 4)]
+
+
+def test_a_carriage_return_in_a_cell_of_csv_is_a_character(write):
+    assert found_in(write(b'a\rb,c\r\n"d\re",f\n', "a.csv")).pairs == [("a\rb", "c"), ("d\re", "f")]
 
 
 @pytest.mark.parametrize(("title", "malformed"), [(b"", 0), (b"My corpus", 0), (b"\xff", 1)])
@@ -431,6 +435,12 @@ def test_a_header_may_follow_a_title_which_is_skipped_and_told_or_a_bad_line(wri
     assert corpus.pairs == [("Hola.", "Hello."), ("Uno.", "One.")]
     assert (corpus.report.malformed, corpus.report.lines) == (malformed, 2 + malformed)
     assert ("1 line before the header skipped" in str(corpus.report)) == (not malformed)
+    assert corpus.report.places == [(number + malformed, str(path), number + 2) for number in (1, 2)]
+
+
+def test_a_row_of_several_lines_has_its_first_line_and_one_number(write):
+    path = write(b'es,en\n"Hola,\nt\xc3\xado.",Hello.\nUno.,One.\n', "a.csv")
+    assert found_in(path).report.places == [(1, str(path), 2), (2, str(path), 4)]
 
 
 def test_a_table_with_one_column_has_no_pair_even_if_its_column_is_chosen_by_name(write):

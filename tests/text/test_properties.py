@@ -101,8 +101,8 @@ def test_pairs_are_read_as_they_were_written(form, rows):
     rows = [row for row in rows if "\0" not in "".join(row)]
     assume(not table(rows, form).startswith("\ufeff".encode()))
     report = ReadReport()
-    found = [*report.count(parse_table(io.BytesIO(table(rows, form)), form, Columns(source_column=0, target_column=1)))]
-    assert found == [Pair(*row) for row in rows]
+    found = parse_table(io.BytesIO(table(rows, form)), form, Columns(source_column=0, target_column=1))
+    assert [row.pair for row in report.count(found)] == [Pair(*row) for row in rows]
     assert report.malformed == 0
 
 
