@@ -19,8 +19,19 @@ import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
-from nmt_keras.corpus.reading import BAD, Fault, Pair, fault_of, parse_table, tab_columns, table_format
-from nmt_keras.io.files import to_json, write_whole
+from nmt_keras.corpus.reading import (
+    BAD,
+    HINTS,
+    Fault,
+    Pair,
+    csv_rows,
+    fault_of,
+    parse_table,
+    refuse,
+    tab_columns,
+    table_format,
+)
+from nmt_keras.io.files import make_writable_folder, to_json, write_whole
 from nmt_keras.io.lines import (
     CUT,
     REPLACED,
@@ -46,48 +57,69 @@ CHANGED_MARKUP = "variables, tags or marks are missing, repeated or in another o
 class CellTable(NamedTuple):
     """A table of which one column is translated. Other cells are kept."""
 
-    rows: list[list[str]]
+    head: list[str]  # lines before the rows, such as the one with the name of the column
+    rows: list[tuple[int, list[str]]]  # with the number of their first line
     column: int
-    has_name: bool  # whether the first row has the name of the column
-    separator: str
+    separator: str | None  # of CSV; ``None`` if tabs separate the cells, whose quotation marks are then characters
 
     @classmethod
-    def read(cls, path: str, column: str, report: Callable[[str], None]) -> Self:
-        """Reads a table whose cells are separated by commas, semicolons, tabs or |.
+    def read(cls, path: str, name: str, column: str, report: Callable[[str], None]) -> Self:
+        """Reads CSV, or a table whose cells are separated by tabs. Standard input without a tab at first is CSV.
+
+        Args:
+            path: Path of the table.
+            name: Its name in errors and warnings.
+            column: Name of the column in the first row, or its number, from 0. With a number, all rows have cells.
+            report: Receives the warnings about replaced bytes and cut lines.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: no first row has the column.
+            ValueError: a row is malformed, or the first row does not have the column.
         """
         with open_text(path) as stream:
-            lines = list(itertools.chain.from_iterable(text_blocks(stream, path, report)))
-        try:
-            found = {each: [*csv.reader(lines[:1], delimiter=each), []][0] for each in ",;\t|"}
-            separator = max(found, key=lambda each: (column in found[each], len(found[each])))
-            rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
-        except csv.Error as error:
-            raise ValueError(f"{path}: expected a table, received {error}. Check its quotation marks.") from error
-        names, at = found[separator], int(column) if column.isdecimal() else -1
-        is_named = column in names
-        expected = f"a column of {path}: {', '.join(names)[:200]}"
-        require(is_named or 0 <= at < len(names), "--column", expected, column)
-        return cls(rows, names.index(column) if is_named else at, is_named, separator)
+            lines = list(itertools.chain.from_iterable(text_blocks(stream, name, report)))
+            is_csv = table_format(path, stream) == "csv" or (name == STDIN and "\t" not in "".join(lines[:1]))
+        separator, found = (
+            csv_rows(lines) if is_csv else (None, enumerate((line.split("\t") for line in lines), start=1))
+        )
+        rows = [
+            (number, row if isinstance(row, list) else refuse(f"{name}:{number} {row}: expected a table.{HINTS[row]}"))
+            for number, row in found
+        ]
+        names = rows[0][1] if rows else []
+        at = int(column) if column.isdecimal() else names.index(column) if column in names else -1
+        expected = f"a column of {name}: {', '.join(names)[:200]}"
+        require(0 <= at < len(names), "--column", expected, column, "Only .csv files have commas between their cells.")
+        rows = rows[not column.isdecimal() :]
+        return cls(lines[: rows[0][0] - 1] if rows else lines, rows, at, separator)
 
     @property
     def cells(self) -> list[str]:
         """The cells of the column, "" in rows that end before it, without its name."""
-        return [row[self.column] if self.column < len(row) else "" for row in self.rows[self.has_name :]]
+        cells = [row[self.column] if self.column < len(row) else "" for _, row in self.rows]
+        return cells if self.separator else [tab_columns(cell)[0] for cell in cells]
 
     def write(self, cells: Sequence[str], path: str | None) -> None:
         """Writes the table with other cells in its column to a file, or to standard output."""
-        for row, cell in zip(self.rows[self.has_name :], cells, strict=True):
-            row[self.column : self.column + 1] = [cell] * (self.column < len(row))
+        for (_, row), cell in zip(self.rows, cells, strict=True):
+            if self.column < len(row):
+                row[self.column] = cell if self.separator else _tabbed(cell, row[self.column])
         written = io.StringIO()
-        csv.writer(written, delimiter=self.separator, lineterminator="\n").writerows(self.rows)
+        written.writelines(f"{line}\n" for line in self.head)
+        if self.separator:
+            csv.writer(written, delimiter=self.separator, lineterminator="\n").writerows(row for _, row in self.rows)
+        else:
+            written.writelines("\t".join(row) + "\n" for _, row in self.rows)
         if path is None:
             print(written.getvalue(), end="")
         else:
             write_whole(Path(path), written.getvalue())
+
+
+def _tabbed(cell: str, old: str) -> str:
+    """Returns a cell between tabs. Its quotation marks are doubled if those of the ``old`` cell are."""
+    line = one_line(cell)
+    return '"{}"'.format(line.replace('"', '""')) if '"' in line and tab_columns(old) != [old] else line
 
 
 @dataclass(frozen=True)
@@ -111,35 +143,37 @@ class Translate(SearchCommand):
     """Print one JSON object per line, with tokens, scores and alignments."""
     column: str | None = None
     """Translate this column of the table FILE: nmt translate RUN cells.csv --column text --to out.csv. A column is its
-    name in the first row, or its number, counted from 0, in a table without such a name."""
+    name in the first row, or its number, counted from 0. With a number, the first row is translated, too."""
     to: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
     """Output file of --column. Default: standard output."""
 
     def check(self) -> None:
-        """Raises ValueError if the sentences are no sentences or no table, or if the n-best list is empty."""
+        """Raises ValueError or OSError if the options contradict each other, or if the output cannot be written."""
         if self.column is None:
             require_sentences(self.sentences)
             require(self.to is None, "--to", "--column with it", self.to, "For lines, run nmt translate RUN > FILE.")
         else:
             require(len(self.sentences) == 1, "--column", "one FILE", self.sentences)
+        if self.to is not None:
+            require(not Path(self.to).is_dir(), "--to", "a file", self.to)
+            make_writable_folder(Path(self.to).parent)
         if self.n_best is not None:
             require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
 
     def __call__(self, console: Console) -> None:
         """Prints the translations."""
+        name = STDIN if self.reads_lines else "the arguments" if self.column is None else self.sentences[0]
+        table = None if self.column is None else CellTable.read(self.sentences[0], name, self.column, console.say)
         translator = load_translator(self.path, self.ensemble, self.search, self.n_best)
         cut: list[int] = []
         changed: list[int] = []
-        name = STDIN if self.reads_lines else "the arguments" if self.column is None else self.sentences[0]
-        blocks = sentence_blocks(self.sentences, console.say)
-        if self.column is not None:
-            table = CellTable.read(name, self.column, console.say)
-            blocks = iter([table.cells])
+        blocks = iter([table.cells]) if table else sentence_blocks(self.sentences, console.say)
         for before, lines in console.count(blocks):
+            numbers = [number for number, _ in table.rows] if table else range(before + 1, before + 1 + len(lines))
             if self.n_best is None:
                 whole = self._translations(lines, translator)
                 texts, shortened = [each.text for each in whole], [each.truncated for each in whole]
-                if self.column is not None:
+                if table:
                     table.write(texts, self.to)
                 else:
                     self._print(lines, whole)
@@ -149,9 +183,8 @@ class Translate(SearchCommand):
                 shortened = [any(each.truncated for each in found) for found in best]
                 for number, (line, found) in enumerate(zip(lines, best, strict=True), start=before):
                     self._print_n_best(number, line, found)
-            cut += [number for number, is_cut in enumerate(shortened, start=before + 1) if is_cut]
-            pairs = enumerate(zip(lines, texts, strict=True), start=before + 1)
-            changed += [number for number, pair in pairs if differing(*pair)]
+            cut += itertools.compress(numbers, shortened)
+            changed += [number for number, *pair in zip(numbers, lines, texts, strict=True) if differing(*pair)]
         tell_lines(console.say, CUT, cut, name)
         tell_lines(console.say, CHANGED_MARKUP, changed, name)
 

@@ -239,6 +239,19 @@ def test_a_column_of_a_table_is_translated(separator, column, first, run_folder,
     assert answers(*command) == (tmp_path / "out.csv").read_text().splitlines()
 
 
+def test_a_warning_about_a_table_from_standard_input_names_the_line_of_the_row(run_folder, type_in, nmt):
+    type_in('id,text\n1,"No.\nNo."\n2,El {perro}.\n')
+    said = nmt("translate", run_folder, "-", "--column", "text")
+    assert said.out.startswith("id,text\n1,")
+    assert "in 1 line of standard input; the first is line 4." in said.err
+
+
+def test_the_output_of_a_table_is_checked_before_the_run_is_loaded(tmp_path, fails):
+    (tmp_path / "a.csv").touch()
+    command = ["translate", tmp_path / "none", tmp_path / "a.csv", "--column", "0", "--to", tmp_path / "a.csv" / "b"]
+    assert "a.csv: expected a folder that can be written" in fails(*command)
+
+
 def test_lines_that_lose_markup_are_counted_and_the_first_is_named(run_folder, type_in, capsys):
     type_in("No.\nEl {perro}, %s.\n")
     cli.main(["translate", str(run_folder), "--json"])

@@ -1,4 +1,4 @@
-"""The pairs that ``nmt align`` and ``nmt score`` read from files."""
+"""The pairs that ``nmt align`` and ``nmt score`` read from files, and the tables that ``nmt translate`` reads."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 import nmt_keras
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.translate import Pairs, Score
+from nmt_keras.cli.translate import CellTable, Pairs, Score
 from nmt_keras.translation.records import TranslationScore
 
 PAIR = ("Hola, tío.", "Hello.")
@@ -60,6 +60,41 @@ def test_rows_that_training_skips_are_pairs_unless_a_column_is_missing(tmp_path,
     path.write_bytes(content)
     assert list(Pairs(file=str(path), **columns).blocks(said.append)) == [[("uno", ""), ("d\ufffds", "b"), ("", "")]]
     assert "U+FFFD replaces invalid UTF-8 or NUL in 1 line" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "written"),
+    [
+        ("a.tsv", '1\t"Hola\n2\tAdios\n', "1", '1\t"HOLA\n2\tADIOS\n'),
+        ("a.tsv", 'n\ttext\n7\t"Ja," sagte.\tx "y"\n\n8\n', "text", 'n\ttext\n7\t"JA," SAGTE.\tx "y"\n\n8\n'),
+        ("a.tsv", '"x"\t"Di ""no""."\t"a ""b"""\n', "1", '"x"\t"DI ""NO""."\t"a ""b"""\n'),
+        ("a.tsv", "a\tHola, tío\rmío, tú\n", "1", "a\tHOLA, TÍO MÍO, TÚ\n"),
+        ("a.csv", 'sep=;\n"id";text\n7;"Sí, a;\nb"\n\n8\n', "text", 'sep=;\n"id";text\n7;"SÍ, A;\nB"\n\n8\n'),
+        ("a.csv", "a,Ho\rla\n", "1", "a,HO\rLA\n"),
+        ("a.csv", "text\n", "text", "text\n"),
+    ],
+)
+def test_a_table_is_written_as_it_was_read_apart_from_its_column(tmp_path, name, content, column, written):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8", newline="")
+    table = CellTable.read(str(path), name, column, pytest.fail)
+    table.write([cell.upper() for cell in table.cells], str(path))
+    assert path.read_bytes().decode() == written
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('id,text\n1,"Hola\n2,Adios\n3,"Si\n', ":2 invalid CSV: expected a table. Close each quote"),
+        ("id,text\n1,a\n2,Hola, tío\n", ":3 more columns than other lines: expected a table. Put quotes"),
+        ('1,"Hola\n2,Adios\n', ":1 invalid CSV: "),
+    ],
+)
+def test_a_malformed_row_of_a_table_is_located(tmp_path, content, message):
+    path = tmp_path / "a.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^the table{message}"):
+        CellTable.read(str(path), "the table", "0", pytest.fail)
 
 
 class Scorer:
