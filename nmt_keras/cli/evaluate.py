@@ -112,7 +112,7 @@ class Evaluate(Command):
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language, self.data.bleu_tokenizer)
-            tell_lines(console.say, CUT, reports[name].cut, title)
+            tell_lines(console.say, CUT, reports[name].cut, title, "pair")
         found = comparison.compare(
             title,
             pairs,

@@ -218,7 +218,7 @@ class Train(Command):
                 sentences = f"{len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}"
                 console.say(f"translating the {SET_NAMES[part]}, {sentences}")
                 found = run.evaluate(translator, part, pairs, data.target_language, data.bleu_tokenizer)
-                tell_lines(console.say, CUT, found.cut, f"the {SET_NAMES[part]}")
+                tell_lines(console.say, CUT, found.cut, f"the {SET_NAMES[part]}", "pair")
         for part, score in run.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "

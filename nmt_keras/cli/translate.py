@@ -331,7 +331,7 @@ class Align(RunCommand):
                 print(to_json(row))
             else:
                 print(f"{pair.target}\t" * self.translations + to_pharaoh(linked))
-        tell_lines(console.say, CUT, cut, "the input")
+        tell_lines(console.say, CUT, cut, "the input", "line" if self.translations else "pair")
 
     def _aligned(self, console: Console) -> Iterator[tuple[Pair, AlignedPair, bool]]:
         """Yields each pair, its alignment, and whether a side was cut."""
@@ -391,7 +391,7 @@ class Score(RunCommand):
             else:
                 print(row["number"], row["fault"] or f"{row['per_token']:.4f}", row["source"], row["target"], sep="\t")
         for change, numbers in told.items():
-            tell_lines(console.say, change, numbers, "the input")
+            tell_lines(console.say, change, numbers, "the input", "pair")
 
     def _rows(self, console: Console, told: Mapping[str, list[int]]) -> Iterator[dict[str, Any]]:
         """Yields each pair with its score. Adds the numbers of cut and of malformed pairs to ``told``."""

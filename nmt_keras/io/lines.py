@@ -133,11 +133,14 @@ REPLACED = "U+FFFD replaces invalid UTF-8 or NUL"
 Place = str | PathLike[str]
 
 
-def tell_lines(report: Callable[[str], None], change: str, lines: Sequence[int], name: str) -> None:
-    """Reports the change, the number of changed lines and the first of them. Reports nothing if there are none."""
+def tell_lines(report: Callable[[str], None], change: str, lines: Sequence[int], name: str, unit: str = "line") -> None:
+    """Reports the change, the number of changed lines and the first of them. Reports nothing if there are none.
+
+    If the numbers count something else than lines, ``unit`` names it.
+    """
     if lines:
-        count = f"{len(lines):,} line{'s' * (len(lines) > 1)}"
-        report(f"Warning: {change} in {count} of {name}; the first is line {lines[0]:,}.")
+        count = f"{len(lines):,} {unit}{'s' * (len(lines) > 1)}"
+        report(f"Warning: {change} in {count} of {name}; the first is {unit} {lines[0]:,}.")
 
 
 @contextmanager

@@ -251,7 +251,7 @@ def validation(
         report: Function that receives a warning if pairs are cut, because they are too long.
     """
     source, target, cut = encode_pairs(translator.codec, pairs)
-    tell_lines(report, CUT, (np.flatnonzero(cut) + 1).tolist(), "the validation set")
+    tell_lines(report, CUT, (np.flatnonzero(cut) + 1).tolist(), "the validation set", "pair")
     buckets = choose_buckets(source.lengths, target.lengths, count=8)
     rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
     rows = {bucket: min(count, MAX_ROWS) for bucket, count in rows.items()}

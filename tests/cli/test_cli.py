@@ -272,7 +272,7 @@ def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(
     cli.main([command, str(run_folder), *["--no-split"] * (command == "translate")])
     said = capsys.readouterr()
     assert said.out.count("\n") == 4
-    assert re.search(r"limit was cut in 2 lines of [\w ]+; the first is line 2\.", said.err)
+    assert re.search(r"limit was cut in 2 (line|pair)s of [\w ]+; the first is \1 2\.", said.err)
     assert re.search(r"replaces .* in 1 line of standard input; the first is line 2\.", said.err)
 
 

@@ -112,7 +112,7 @@ def scored(tmp_path, monkeypatch, capsys, **options):
     path.write_text("uno\tabcd\ndos\tzz\ntres\tz\n\u200b\ta\n", encoding="utf-8")
     Score(path=Path("run"), pairs=Pairs(file=str(path)), **options)(Console())
     out, told = capsys.readouterr()
-    assert "empty side in 1 line of the input; the first is line 4" in told
+    assert "empty side in 1 pair of the input; the first is pair 4" in told
     return out.splitlines()
 
 
