@@ -92,7 +92,7 @@ def prepare(
     names = ", ".join(" and ".join(map(str, each)) for each in sides)
 
     def pairs(found: ReadReport) -> Iterator[Pair]:
-        return found.count(chain.from_iterable(stream_files(each, columns) for each in sides))
+        return found.pairs(chain.from_iterable(stream_files(each, columns) for each in sides))
 
     report("counting the pairs")
     found = ReadReport()

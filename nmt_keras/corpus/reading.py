@@ -130,6 +130,10 @@ class ReadReport:
             else:
                 yield row
 
+    def pairs(self, found: Iterable[Row | Layout]) -> Iterator[Pair]:
+        """Yields the pairs in ``found``, and counts as ``count`` does."""
+        return (row.pair for row in self.count(found))
+
 
 class Corpus(NamedTuple):
     """Pairs in the order of their file, and counts of its lines."""

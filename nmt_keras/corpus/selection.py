@@ -146,7 +146,7 @@ def _pairs(
 ) -> Iterator[Pair]:
     for source, target in files:
         found = ReadReport()
-        yield from found.count(stream_parallel(source, target))
+        yield from found.pairs(stream_parallel(source, target))
         require_usable(found, f"{source} and {target}", max_malformed)
         report(f"{source} and {target}: {found}")
 

@@ -80,7 +80,7 @@ def read_batches(
         columns = columns.of(english_first=not columns.names_columns and is_spanish_english_text(text))
     found = ReadReport()
     with opened(path) as text:
-        for number, batch in enumerate(in_blocks(row.pair for row in found.count(parse_table(text, path, columns)))):
+        for number, batch in enumerate(in_blocks(found.pairs(parse_table(text, path, columns)))):
             yield (file, number), (batch, Counter())
     yield (file, -1), ([], Counter({LINES: found.lines}) + Counter[str](found.faults.elements()))
 
