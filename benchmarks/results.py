@@ -179,8 +179,6 @@ LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "c
 """Systems of the ladder. The systems after "location" have input feeding; "feed" is "location" with input feeding."""
 SCORES = LADDER[LADDER.index("feed") + 1 :]
 """Systems of the ladder that replace the location score of "feed"."""
-CONVERGED = tuple(name for name in LADDER if name != "concat")
-"""Systems of the ladder that are trained to convergence."""
 
 
 SEGMENTED = (2000, 8000)
@@ -248,11 +246,9 @@ def groups() -> dict[str, Group]:
             # at the rate that most pilots of the ladder chose
             tuple(
                 changed(system, f"{system.name}-converged", {"train.validations": 16})
-                for name, system in zip(LADDER, ladder, strict=True)
-                if name in CONVERGED
+                for system in ladder[: LADDER.index("feed") + 1]
             ),
             pairs=30_000,
-            baselines={f"luong-{name}-converged": "luong-feed-converged" for name in SCORES if name in CONVERGED},
             updates=8_000,
             rates=NO_PILOTS,
         ),
