@@ -86,7 +86,7 @@ def block(name: str, folder: Path = MEASURED) -> str:
     command = re.sub(r"(?<=\s)/\S*/(\S+)", r"\1", found["command"])  # without paths of the machine
     where = ", ".join(
         (
-            f"{found['cores']} cores",
+            f"{found['cores']} core{'s' * (found['cores'] > 1)}",
             " ".join((found["cpu"], *found.get("flags", ()))),
             *(f"transparent huge pages: {pages}" for pages in (found.get("transparent_hugepages"),) if pages),
             found["date"][:10],
