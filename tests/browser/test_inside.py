@@ -113,6 +113,16 @@ def test_hidden_words_get_no_attention_and_the_others_share_it(traced):
     np.testing.assert_allclose(after, visible / visible.sum(), atol=1e-6)
 
 
+def test_the_memory_of_a_matrix_does_not_add_up_over_longer_and_longer_sentences(engine):
+    script = """async () => {
+      const [{ Matrix }, { memory }] = await Promise.all([import("/matrix.js"), import("/simd.js")]);
+      const [matrix, before] = [new Matrix(new Float32Array(256 * 256), [256, 256]), memory.buffer.byteLength];
+      for (let count = 1; count <= 320; count++) matrix.times(new Float32Array(count * 256));
+      return memory.buffer.byteLength - before;
+    }"""
+    assert engine.evaluate(script) < 4e6  # the last one needs 0.7 MB
+
+
 # The view
 
 

@@ -9,7 +9,7 @@ import { memory, times } from "./simd.js";
 const PAGE = 1 << 16;
 let floats = new Float32Array(memory.buffer);
 let used = 4; // no address is 0
-let scratch = { places: [0, 0, 0], sizes: [0, 0, 0] }; // of the vectors, their products, and four rows of float32
+const [places, sizes] = [[], [0, 0, 0]]; // of scratch space for the vectors, their products, and four rows of float32
 
 /** Reserves space for `size` numbers, a multiple of four, and returns its address in numbers. */
 function reserve(size) {
@@ -21,6 +21,12 @@ function reserve(size) {
     floats = new Float32Array(memory.buffer);
   }
   return begin;
+}
+
+/** Returns the address of scratch space. Its size doubles, because space that is too small is not used again. */
+function scratch(size, n) {
+  if (size > sizes[n]) [places[n], sizes[n]] = [reserve(2 * size), 2 * size];
+  return places[n];
 }
 
 const multiple = (n, of) => Math.ceil(n / of) * of;
@@ -55,18 +61,11 @@ export class Matrix {
   times(x, bias = null) {
     const { inputs, outputs, columns, paddedRows } = this;
     const count = x.length / inputs;
-    const needed = [count * columns, count * paddedRows, 4 * columns];
-    if (needed.some((size, n) => size > scratch.sizes[n])) {
-      const sizes = needed.map((size, n) => Math.max(size, scratch.sizes[n]));
-      scratch = { places: sizes.map(reserve), sizes };
-    }
-    const [inX, inY, room] = scratch.places;
+    const [inX, inY, room] = [count * columns, count * paddedRows, 4 * columns].map(scratch);
     if (columns === inputs) floats.set(x, inX);
-    else {
-      for (let q = 0; q < count; q++) {
-        floats.set(rowsOf(x, inputs, q), inX + q * columns);
-        floats.fill(0, inX + q * columns + inputs, inX + (q + 1) * columns);
-      }
+    else for (let q = 0; q < count; q++) {
+      floats.set(rowsOf(x, inputs, q), inX + q * columns);
+      floats.fill(0, inX + q * columns + inputs, inX + (q + 1) * columns);
     }
     times(this.address, 4 * inX, 4 * inY, paddedRows, 4 * columns, count, this.scales, 4 * room);
     const y = new Float32Array(count * outputs);
