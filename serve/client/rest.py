@@ -32,11 +32,13 @@ class LimitedClient(httpx.Client):
     """An HTTP client that reads each answer within ``seconds``, and at most ``MAX_ANSWER_BYTES`` of it.
 
     A larger answer raises ValueError. HTTPX's own timeouts restart with every byte of headers and body, so a server
-    that sends one byte at a time could block the client for hours.
+    that sends one byte at a time could block the client for hours. The limit of a connection is shorter, so that an
+    unreachable server is reported as such.
     """
 
     def __init__(self, seconds: float, **settings: Any) -> None:
-        super().__init__(timeout=seconds, headers={"Accept-Encoding": "gzip"}, **settings)
+        timeout = httpx.Timeout(seconds, connect=min(seconds / 3, 5.0))
+        super().__init__(timeout=timeout, headers={"Accept-Encoding": "gzip"}, **settings)
         self._seconds = seconds
 
     def send(self, request: httpx.Request, **options: Any) -> httpx.Response:

@@ -384,6 +384,19 @@ def test_the_timeout_is_for_the_whole_answer(answer):
         assert 1.0 <= time.monotonic() - began < 3.0
 
 
+def test_a_server_that_accepts_no_connection_is_unavailable_before_the_timeout():
+    with contextlib.ExitStack() as sockets:
+        listener, *others = (sockets.enter_context(socket.socket()) for _ in range(4))
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for each in others:  # its queue is full
+            each.setblocking(False)
+            each.connect_ex(listener.getsockname())
+        client = sockets.enter_context(Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.9))
+        with pytest.raises(Unavailable, match="No server answers"):
+            client.translate(["uno"])
+
+
 @pytest.mark.parametrize(("field", "value"), [("attempts", 0), ("first_seconds", -1.0), ("first_seconds", 11.0)])
 def test_a_wrong_retry_is_refused(field, value):
     with pytest.raises(ValueError, match=f"Retry.{field}: .*received .*{value}"):
