@@ -152,6 +152,13 @@ def test_a_page_without_a_configuration_is_given_none(configured):
     assert (response.status_code, response.json()) == (404, {"error": "Not Found"})
 
 
+def test_the_file_of_the_page_has_the_limits_of_the_committed_model():
+    """nginx serves the file as it is."""
+    manifest = json.loads((WEB.parents[1] / "saved_models/spa-eng/1/assets.extra/manifest.json").read_text("utf-8"))
+    (model,) = json.loads((WEB / "config.json").read_text("utf-8"))["models"]
+    assert model["limitations"] == manifest["export"]["limitations"]
+
+
 SPANISH_TO_ENGLISH = '{"languages": {"source": "es", "target": "en"}}'
 ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
 
