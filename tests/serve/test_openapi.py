@@ -35,7 +35,7 @@ def check(document, schema):
 
 def response_schema(path, method, status):
     answers = DOCUMENT["paths"][path][method]["responses"]
-    return answers[str(status)]["content"]["application/json"]["schema"]
+    return answers.get(str(status), answers.get("default"))["content"]["application/json"]["schema"]
 
 
 @pytest.mark.parametrize(("signature", "name"), SIGNATURES.items())
@@ -55,10 +55,16 @@ def test_other_answers_and_errors_have_their_schemas(url):
     for path, status in (
         ("/v1/models/{model}", 200),
         ("/v1/models/{model}/metadata", 200),
+        ("/v1/models/{model}/versions/{version}", 200),
+        ("/v1/models/{model}/versions/{version}/metadata", 200),
+        ("/v1/models/{model}/labels/{label}", 200),
         ("/config.json", 200),
         ("/v1/models/{model}", 404),
+        ("/v1/models/{model}/versions/{version}/metadata", 404),
+        ("/v1/models/{model}/labels/{label}/metadata", 400),
     ):
-        found = httpx.get(url + path.format(model="spa-eng" if status == 200 else "none"), trust_env=False)
+        names = {"model": "spa-eng" if status == 200 else "none", "version": 1, "label": "stable"}
+        found = httpx.get(url + path.format_map(names), trust_env=False)
         assert found.status_code == status
         check(found.json(), response_schema(path, "get", status))
     refused = httpx.post(f"{url}/v1/models/spa-eng:predict", content="{", trust_env=False)
