@@ -20,6 +20,7 @@ from servers import ROOT, running_server
 
 from docs import address, generate
 from nmt_keras import cli
+from nmt_keras.io.lines import INVISIBLE
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 from notebooks.execute import HASH, source_hash
@@ -210,6 +211,13 @@ def test_a_score_that_is_quoted_from_a_notebook_is_in_its_outputs(file, quoted, 
     cells = json.loads((ROOT / f"notebooks/{notebook}.ipynb").read_text("utf-8"))["cells"]
     printed = "".join("".join(output.get("text", "")) for cell in cells for output in cell.get("outputs", ()))
     assert re.search(rf"BLEU (?:= )?{re.escape(score)}\b", printed)
+
+
+def test_a_page_drops_the_invisible_characters_that_sentences_drops():
+    (pattern,) = re.findall(r"^const INVISIBLE = /(.*)/gu;$", (DOCS / "guides/web-app.md").read_text("utf-8"), re.M)
+    pattern = re.sub(r"\\u\{(\w+)\}", lambda found: chr(int(found[1], 16)), pattern)
+    characters = "".join(map(chr, range(sys.maxunicode + 1)))
+    assert re.findall(pattern, characters) == re.findall(INVISIBLE, characters)
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
