@@ -46,7 +46,10 @@ def require_supported(model: ModelConfig, search: SearchConfig, *tokenizers: Tok
         *tokenizers: Configurations of the source's and the target's tokenizer.
     """
     if missing := unsupported(model, search, *tokenizers):
+        advice = "Train the recipe conditional-gru, small-corpus or rnnsearch-small"
+        if all(each.startswith("--search.") for each in missing):
+            advice = "Remove the options, or pass their defaults"
         raise ValueError(
-            f"--to: a translator in an HTML file cannot have {', '.join(missing)}. Train the recipe conditional-gru, "
-            "small-corpus or rnnsearch-small, or export a SavedModel: --to FOLDER."
+            f"--to: a translator in an HTML file cannot have {', '.join(missing)}. {advice}, or export a SavedModel: "
+            "--to FOLDER."
         )

@@ -75,7 +75,7 @@ def write_html(
     }
     facts |= {side: tokenizer_facts(tokenizer) for side, tokenizer in sides.items()}
     assets = {"weights": to_safetensors(rows), "facts": json.dumps(facts, ensure_ascii=False).encode()}
-    write_whole(path, _page(name, manifest, search, list(_checks(translator)), assets, web))
+    write_whole(path, _page(name, manifest, search, list(_checks(translator)), assets, web, float16))
 
 
 def tokenizer_facts(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -113,6 +113,7 @@ def _page(
     checks: Sequence[Mapping[str, Any]],
     assets: Mapping[str, bytes],
     web: Traversable,
+    float16: bool,
 ) -> str:
     """Returns the server's page with local modules, styles and assets in place of its files."""
     package = files("nmt_keras.browser")
@@ -152,7 +153,8 @@ def _page(
         r'href="icon\.svg"': f'href="data:image/svg+xml,{icon}"',
         r'<link rel="stylesheet"[^>]*>': f"<style>{styles}</style>",
         r' *<script type="module"[^>]*></script>\n': "",
-        r"</main>": f"{fragments}{_about(name, manifest)}</main>",
+        'id="result" aria-label="Translation"': 'id="result" role="tabpanel" aria-labelledby="tab-result"',
+        r"</main>": f"{fragments}{_about(name, manifest, float16)}</main>",
         r"</body>": f"{''.join(data)}</body>",
     }.items():
         before, after = re.split(old, page)
@@ -177,18 +179,20 @@ def _source(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _about(name: str, manifest: Mapping[str, Any]) -> str:
+def _about(name: str, manifest: Mapping[str, Any], float16: bool) -> str:
     """Returns the part of the page about licences."""
-    config, corpus, scores = manifest.get("export", {}), manifest.get("corpus"), manifest.get("scores", {})
+    config, corpus, score = manifest.get("export", {}), manifest.get("corpus"), manifest.get("scores", {}).get("test")
+    rounded = f"before rounding to {'float16' if float16 else 'int8'}"
     facts = {
         "Model": name,
         "Training data": corpus["name"] if corpus else "not recorded",
         "Licence of the data": config.get("data_licence") or (corpus or {}).get("licence") or "not recorded",
-        "BLEU of the test set": scores["test"]["bleu"] if "test" in scores else "not evaluated",
+        "BLEU of the test set": f"{score['bleu']} ({score['search']}, {rounded})" if score else "not evaluated",
         "Program": f"nmt_keras {VERSION}, Apache License 2.0",
     }
     rows = "".join(f"<dt>{key}</dt><dd>{html.escape(str(value))}</dd>" for key, value in facts.items())
     return (
-        f'<details id="about"><summary>About this translator</summary><p>It runs in this page: no text leaves this '
-        f'device.</p><dl>{rows}</dl><p id="check"></p></details>\n'
+        '<details id="about"><summary>About this translator</summary><p>It runs in this page: no text leaves this '
+        "device. The browser's history keeps the text, because it is in the address.</p>"
+        f'<dl>{rows}</dl><p id="check"></p></details>\n'
     )

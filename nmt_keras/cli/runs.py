@@ -89,7 +89,7 @@ class Export(SearchCommand):
     """Export a run's best weights as the next SavedModel version, and print its folder; or as an HTML file.
 
     With --to FILE.html, the file translates in a browser, without a server or a network. RUN may then be an exported
-    version, too. The file accepts all search options.
+    version, too. The file has no limits of repetition, replaces no unknown words, and searches in float32.
 
     The signature serving_default uses beam size 5 if the recipe is greedy, unless --search.beam-size 1 is given. The
     signature greedy is always exported.

@@ -13,7 +13,7 @@ from tiny import TINY_MODEL, TINY_RECIPE, save_variables
 from nmt_keras import cli
 from nmt_keras.browser import write_html, writing
 from nmt_keras.browser.bundling import bundle
-from nmt_keras.browser.support import unsupported
+from nmt_keras.browser.support import require_supported, unsupported
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.export import export, read_manifest
 from nmt_keras.export.rebuilding import Parts
@@ -60,7 +60,7 @@ def test_the_page_shows_licence_limits_and_languages(written, opened):
     page = opened(written("sample"))
     expect(page).to_have_title("Translate Spanish to English")
     page.get_by_text("About this translator").click()
-    for text in ("Tatoeba <CC BY>", "59.0", "Apache License"):
+    for text in ("Tatoeba <CC BY>", "59.0 (beam 5, before rounding to int8)", "Apache License"):
         expect(page.locator("#about")).to_contain_text(text)
     page.get_by_text("Limits").click()
     expect(page.get_by_text("Dates are <b>garbled</b>.")).to_be_visible()
@@ -85,22 +85,23 @@ def test_a_text_in_the_language_of_the_translations_is_told(written, opened):
         expect(notice, text).to_be_visible(visible=is_told)
 
 
+DAMAGED = ('class="weights">H4s', 'class="weights">AAA', "This browser cannot run the translator", "^$")
+DIFFERENT = ('"score": -', '"score": -1', "of 8 example translations differ", "^tiny")  # for example -10.5 for -0.5
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    ("old", "new", "told", "model"),
-    [
-        ('class="weights">H4s', 'class="weights">AAA', "cannot run the translator", "^$"),
-        ('"score": -', '"score": -1', "of 8 example translations differ", "^tiny"),  # for example -10.5 for -0.5
-    ],
-    ids=["damaged", "different"],
+    ("fragment", "old", "new", "told", "model"),
+    [("", *DAMAGED), ("#inside", *DAMAGED), ("#view=inside&text=Hola.", *DAMAGED), ("", *DIFFERENT)],
+    ids=["damaged", "damaged inside", "damaged inside with a text", "different"],
 )
 def test_a_damaged_file_or_a_browser_that_computes_something_else_is_reported(
-    written, chromium, tmp_path, old, new, told, model
+    written, chromium, tmp_path, fragment, old, new, told, model
 ):
     path = tmp_path / "x.html"
     path.write_text(written("sample").read_text("utf-8").replace(old, new))
     page = chromium.new_page()
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + fragment)
     expect(page.get_by_role("alert").filter(has_text=told)).to_be_visible()
     expect(page.locator("#model")).to_have_text(re.compile(model))
 
@@ -145,6 +146,9 @@ def test_each_part_that_a_page_lacks_is_named_before_the_file_is_written(transla
     expected = ", ".join(f"--{option}" for option in (*options, "source.kind word", "target.kind word"))
     with pytest.raises(ValueError, match=f"--to: .* cannot have {expected}"):
         write_html(tmp_path / "x.html", "tiny", parts, {}, search, WEB)
+    model, character = RECIPES["small-corpus"].model, TokenizerConfig("character")
+    with pytest.raises(ValueError, match=r"repetition-penalty 1.2, .*bfloat16\. Remove the options, or pass their def"):
+        require_supported(model, search, character, character)
     assert list(tmp_path.iterdir()) == []
 
 
