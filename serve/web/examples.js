@@ -18,4 +18,5 @@ export const EXAMPLES = {
   tr: "Kız kardeşim bir hastanede çalışıyor.",
   vi: "Chị tôi làm việc ở bệnh viện.",
   zh: "我姐姐在医院工作。",
+  "zh-Hant": "我姐姐在醫院工作。",
 };

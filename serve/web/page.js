@@ -1,5 +1,6 @@
 /** The page: requests a translation when typing pauses, and shows it or the problem. */
 
+import { fragmentWith, inAddress } from "./address.js";
 import { config } from "./config.js";
 import { create, createButton, decimal, setAttributes, textIn } from "./elements.js";
 import { EXAMPLES } from "./examples.js";
@@ -13,19 +14,16 @@ const PAUSE = 350; // milliseconds without a key before a request
 const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
 const LONGEST_WAIT = 30000;
 const TEXT = "text"; // key of the text in the address
-const LONGEST_IN_ADDRESS = 20000; // characters
 
 const element = (id) => document.getElementById(id);
 const settingsOf = (name) => config.models.find((model) => model.name === name);
-/** Returns the fragment of an address with a text. Fragments are not sent to a server. */
-const fragmentOf = (text) => (text ? `#${new URLSearchParams({ [TEXT]: text })}` : "#");
 const typed = () => field.value.normalize("NFC").trim();
 const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
 
 const name = new URLSearchParams(location.search).get("model")?.trim() || config.models[0]?.name;
 const settings = settingsOf(name);
-const sourceLanguage = settings?.source_language ?? ""; // "" if unknown
-const targetLanguage = settings?.target_language ?? "";
+const sourceLanguage = String(settings?.source_language ?? ""); // "" if unknown
+const targetLanguage = String(settings?.target_language ?? "");
 const [source, target] = [sourceLanguage, targetLanguage].map(languageName);
 const service = new Service(name ?? "", config.timeout_seconds);
 const boxes = { source: element("source"), target: element("target") };
@@ -35,6 +33,7 @@ let request = new AbortController();
 let timer = 0;
 let wait = FIRST_WAIT;
 let shownProblem = "";
+let inHistory = inAddress(TEXT); // the text that the page has put into the address, or taken from it
 
 for (const id of ["sentence", "source", "example-sentence"]) setAttributes(element(id), textIn(sourceLanguage));
 for (const id of ["target", "whole", "spoken"]) setAttributes(element(id), textIn(targetLanguage));
@@ -61,6 +60,7 @@ if (name) {
   element("copy").hidden = !navigator.clipboard; // absent on insecure origins
   element("copy").addEventListener("click", copy);
   addEventListener("online", () => ask(0));
+  addEventListener("hashchange", takeFromAddress);
   ask(0);
 } else {
   showProblem(new ServiceError("unnamed"));
@@ -74,7 +74,7 @@ function nameLanguages() {
   if (target) element("target-label").textContent = target;
   element("language").textContent =
     `The text seems to be ${target || "in the target language"}. The model translates from ${source || "another one"}.`;
-  const example = EXAMPLES[sourceLanguage.split("-")[0]];
+  const example = EXAMPLES[sourceLanguage] ?? EXAMPLES[sourceLanguage.split("-")[0]];
   element("example").hidden = !example;
   element("example-sentence").textContent = example;
   element("example-sentence").addEventListener("click", () => {
@@ -103,16 +103,23 @@ function listModels() {
     const chosen = target.value;
     target.value = settings ? name : ""; // the browser may show this page again after "Back"
     const isKept = settingsOf(chosen)?.source_language === sourceLanguage;
-    location.assign(`?${new URLSearchParams({ model: chosen })}${isKept ? fragmentOf(field.value) : ""}`);
+    location.assign(`?${new URLSearchParams({ model: chosen })}${isKept ? fragmentWith(TEXT, field.value) : ""}`);
   });
-  field.value = new URLSearchParams(location.hash.slice(1)).get(TEXT) ?? field.value;
+  field.value = inHistory ?? field.value;
 }
 
-/** Puts the text into the fragment of the address, unless it is too long for browsers. Other fragments are kept. */
+/** Puts the text into the address. */
 function nameInAddress(text) {
-  if (text.length > LONGEST_IN_ADDRESS) text = "";
-  const isOurs = new URLSearchParams(location.hash.slice(1)).has(TEXT);
-  if (isOurs || (text && !location.hash)) location.replace(fragmentOf(text));
+  if (text !== (inAddress(TEXT) ?? "")) location.replace(fragmentWith(TEXT, text));
+  inHistory = inAddress(TEXT);
+}
+
+/** Translates another text that the address has got from its reader or from the history. */
+function takeFromAddress() {
+  const text = inAddress(TEXT);
+  if (text === null || text === inHistory) return;
+  field.value = inHistory = text;
+  ask(0);
 }
 
 async function copy({ target: button }) {
@@ -144,17 +151,12 @@ function ask(milliseconds) {
 async function answer(signal) {
   const text = typed();
   try {
-    if (text === "") {
-      await service.find();
-      showModel();
-    } else {
-      result.ariaBusy = "true";
-      const began = performance.now();
-      const found = await service.translate(text, form.elements.search.value, signal);
-      if (signal.aborted) return;
-      showModel();
-      showAnswer(found, text, performance.now() - began);
-    }
+    result.ariaBusy = String(text !== "");
+    const began = performance.now();
+    const found = await (text ? service.translate(text, form.elements.search.value, signal) : service.find());
+    if (signal.aborted) return;
+    showModel();
+    if (text) showAnswer(found, text, performance.now() - began);
     wait = FIRST_WAIT;
     nameInAddress(text);
     showProblem(null);

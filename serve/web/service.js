@@ -29,7 +29,7 @@ export class Service {
   /** Takes the name of a model, and the time limit of each answer in seconds. */
   constructor(name, seconds) {
     this.#path = `v1/models/${encodeURIComponent(name)}`;
-    this.#timeout = seconds * 1000;
+    this.#timeout = Math.min(1000 * seconds, 2 ** 31 - 1); // the longest of setTimeout
   }
 
   /** Finds the model's newest version and its signatures, unless they are known. */
@@ -109,7 +109,8 @@ function newestVersion({ model_version_status: statuses }) {
   const available = statuses.filter(({ state }) => state === "AVAILABLE").map(({ version }) => BigInt(version));
   if (available.length) return available.reduce((newest, other) => (other > newest ? other : newest)).toString();
   const failed = statuses.find(({ state, status }) => state === "END" && status.error_code !== "OK");
-  throw failed ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
+  const isLoading = statuses.some(({ state }) => state === "START" || state === "LOADING");
+  throw failed && !isLoading ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
 }
 
 /** Returns the signatures in a model's metadata that have all required outputs. */

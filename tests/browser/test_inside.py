@@ -170,10 +170,12 @@ def test_tabs_show_the_same_sentence_translated_and_from_inside(inside):
     inside_tab = page.get_by_role("tab", name="Look inside")
     inside_tab.press("ArrowLeft")
     expect(page.get_by_role("tab", name="Translate")).to_be_focused()
-    expect(page.locator("#target")).to_be_visible()
+    expect(page.get_by_role("tabpanel", name="Translate")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"#text=Mi\+casa\+es\+roja\.$"))
     expect(inside.panel).to_be_hidden()
     inside_tab.click()
-    expect(page).to_have_url(re.compile("#inside$"))
+    expect(page).to_have_url(re.compile("text=.*view=inside$"))
+    page.reload()
     inside.expect_step(1)
     expect(page.locator("#sentence")).to_have_value(SENTENCE)
 
@@ -189,6 +191,10 @@ def test_steps_are_reached_by_buttons_by_the_mouse_and_by_keys(inside):
         inside.expect_step(step)
         expect(inside.words.nth(step - 1)).to_be_focused()
     expect(inside.button("Previous")).to_be_disabled()
+    inside.words.nth(len(inside.texts()) - 2).click()
+    inside.button("Next").click()
+    expect(inside.button("Next")).to_be_disabled()
+    expect(inside.button("Next")).to_be_focused()
 
 
 def test_another_next_word_changes_the_translation_from_there(inside):
@@ -208,6 +214,7 @@ def test_another_next_word_changes_the_translation_from_there(inside):
     expect(inside.words.nth(1)).not_to_have_class(re.compile("changed"))
     inside.button("Back to the model’s choice").click()
     expect(inside.words).to_have_text(original)
+    expect(inside.words.nth(2)).to_be_focused()
     expect(inside.panel.locator(".changed")).to_have_count(0)
 
 

@@ -393,10 +393,11 @@ def test_a_sentence_that_is_asked_for_offline_is_translated_once_the_connection_
     expect(web.page.get_by_role("alert")).to_be_empty()
 
 
-def versions(state: str, code: str = "OK", message: str = "", version: str = "3") -> dict:
-    """Returns the status of a model with one version."""
-    status = {"error_code": code, "error_message": message}
-    return {"json": {"model_version_status": [{"version": version, "state": state, "status": status}]}}
+def versions(state: str, code: str = "OK", message: str = "", also: str = "") -> dict:
+    """Returns the status of a model with one version, and an older one if its state is given in ``also``."""
+    found = [{"version": "3", "state": state, "status": {"error_code": code, "error_message": message}}]
+    older = {"version": "2", "state": also, "status": {"error_code": "OK", "error_message": ""}}
+    return {"json": {"model_version_status": found + [older] * bool(also)}}
 
 
 @pytest.mark.parametrize(
@@ -407,6 +408,7 @@ def versions(state: str, code: str = "OK", message: str = "", version: str = "3"
         (PREDICT, {"status": 503, "json": {"error": "Unavailable"}}, "The server is busy"),
         (PREDICT, {"status": 429, "body": "<html>nginx</html>"}, "The server is busy"),
         (STATUS, versions("LOADING"), "The model is still being loaded"),
+        (STATUS, versions("END", "NOT_FOUND", "no", also="LOADING"), "The model is still being loaded"),
     ],
 )
 def test_the_page_retries_after_a_temporary_problem(web, asked, answer, message):
@@ -498,6 +500,10 @@ def test_the_page_names_its_languages_and_offers_an_example(web):
     web.page.get_by_role("button", name="Mi hermana trabaja en un hospital.").click()
     web.expect("#target").to_have_text("hospital. un en trabaja hermana Mi")
     web.expect("#sentence").to_be_focused()
+    web.expect("#example").to_be_hidden()  # it would replace the text
+    web.answer("**/config.json", json=configured(source_language="zh-Hant"))
+    web.open("?")
+    expect(web.page.get_by_role("button", name="我姐姐在醫院工作。")).to_be_visible()
 
 
 @pytest.mark.parametrize("code", ["not a code", "qq"])
@@ -510,7 +516,13 @@ def test_the_page_gives_no_example_of_an_unknown_language(web, code):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"source_language": None, "target_language": None, "search": "greedy"}], ids=str
+    "settings",
+    [
+        {},
+        {"source_language": None, "target_language": None, "search": "greedy"},
+        {"source_language": 3, "target_language": ["?"], "timeout_seconds": 1e7},
+    ],
+    ids=str,
 )
 def test_without_valid_settings_beam_search_is_the_default(web, settings):
     web.answer("**/config.json", json=configured(**settings))
@@ -585,6 +597,11 @@ def test_the_address_has_the_text_and_a_button_copies_the_translation(web):
     web.ask("tres uno")
     web.expect("#target").to_have_text("uno tres")
     assert web.page.evaluate("location.hash") == "#text=tres+uno"
+    web.page.evaluate("location.hash = 'text=cuatro+dos'")  # a link on another page, or typed
+    web.expect("#target").to_have_text("dos cuatro")
+    web.page.go_back()
+    web.expect("#target").to_have_text("uno tres")
+    web.expect("#sentence").to_have_value("tres uno")
     web.ask("")
     web.expect("#result").to_be_hidden()
     web.page.wait_for_function("location.hash === ''")

@@ -1,18 +1,20 @@
 /**
  * "Look inside": goes through a greedy translation word by word. Each step shows the decoder's equations with their
- * values. One can choose another next word, and switch source words off. The fragment #inside opens the view.
+ * values. One can choose another next word, and switch source words off. The fragment #view=inside opens the view.
  */
 
+import { fragmentWith, inAddress } from "../../../serve/web/address.js";
 import { create, createButton, movedBy, NOTABLE, percent, setAttributes, textIn } from "../../../serve/web/elements.js";
+import { describe } from "../../../serve/web/problems.js";
 import { group } from "../../../serve/web/words.js";
 import { drawRibbons } from "./pictures.js";
 import { drawStages, firsts, nameOf, written } from "./stages.js";
 
 const MODELS_CHOICE = { ids: [], hidden: [] };
 const element = (id) => document.getElementById(id);
-const isOpen = () => location.hash === "#inside";
+const isOpen = () => inAddress("view") === "inside";
 
-/** Starts the view of the page's text, with the `inspect` of a translator, and the codes of the languages. */
+/** Starts the view of the page's text, with the `inspect` of service.js, and the codes of the languages. */
 export function createInside(inspect, sourceLanguage = "", targetLanguage = "") {
   const [field, panel, traced, source, target] = ["sentence", "inside", "traced", "read", "written"].map(element);
   const [svg, head, flow] = ["svg", ".head", ".flow"].map((selector) => panel.querySelector(selector));
@@ -27,7 +29,7 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
   let original = null; // trace of the model's choice
   let sourceWords = [];
   let step = 0;
-  let asked = 0;
+  let request = new AbortController();
 
   /** Traces the typed sentence, if it is another one. */
   function ask() {
@@ -40,11 +42,14 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
   /** Traces the sentence with a choice. */
   async function change(chosen) {
     if (chosen !== MODELS_CHOICE && traced.ariaBusy === "true") return; // it is of the sentence before
-    const number = ++asked;
+    request.abort();
+    request = new AbortController();
+    const { signal } = request;
     traced.ariaBusy = "true";
     let fault = "";
-    const found = typed && (await inspect(typed, chosen).catch(({ message }) => ((fault = message), null)));
-    if (number !== asked) return;
+    const fail = (error) => void (fault = describe(error)?.join(". ")); // an aborted request has no description
+    const found = typed && (await inspect(signal, typed, chosen).catch(fail));
+    if (signal.aborted) return;
     [trace, choice] = [found || null, chosen];
     if (choice === MODELS_CHOICE) original = trace;
     if (typed && !trace && !fault) fault = "The model translates no words of this text: it copies the text.";
@@ -72,9 +77,9 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
     target.replaceChildren(...drawTarget());
     const choose = (id) => change({ ...choice, ids: [...ids, id] });
     flow.replaceChildren(...drawStages({ trace, step, before, languages, choose }));
-    if (key) panel.querySelector(`[data-key="${key}"]`)?.focus({ preventScroll: true });
-    element("previous").disabled = step === 0;
-    element("next").disabled = step === length - 1;
+    if (key) (panel.querySelector(`[data-key="${key}"]`) ?? target.children[step]).focus({ preventScroll: true });
+    element("previous").ariaDisabled = String(step === 0); // it keeps the focus
+    element("next").ariaDisabled = String(step === length - 1);
     element("place").textContent = `${step + 1} of ${length}`;
     element("word").textContent = nameOf(trace.steps[step].surface);
     element("back").hidden = element("former").hidden = !isChanged;
@@ -84,7 +89,7 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
     const most = attendedIn(trace.steps[step]).filter(({ weight }) => weight >= NOTABLE);
     const sources = most.slice(0, 3).map(({ text, weight }) => `“${nameOf(text)}” ${percent(weight)}`);
     const place = `Step ${step + 1} of ${length}: “${element("word").textContent}”`;
-    element("step").textContent = `${said}${place} attends to ${sources.join(", ")}`;
+    element("step").textContent = `${said}${place} attends to ${sources.join(", ") || "no word in particular"}`;
   }
 
   /** Returns the source words with their attention in a step, most attended first. */
@@ -146,7 +151,10 @@ export function createInside(inspect, sourceLanguage = "", targetLanguage = "") 
   });
   element("previous").addEventListener("click", () => go(step - 1));
   element("next").addEventListener("click", () => go(step + 1));
-  element("back").addEventListener("click", () => change(MODELS_CHOICE));
+  element("back").addEventListener("click", () => {
+    move(step); // the button disappears
+    change(MODELS_CHOICE);
+  });
   field.addEventListener("ask", ask);
   new ResizeObserver(draw).observe(sentence);
   element("result").after(panel);
@@ -177,7 +185,7 @@ function startTabs(panel, opened) {
     opened();
   };
   for (const [n, tab] of tabs.entries()) {
-    tab.addEventListener("click", () => (location.hash = n ? "inside" : "translate"));
+    tab.addEventListener("click", () => (location.hash = fragmentWith("view", n ? "inside" : "")));
     tab.addEventListener("keydown", ({ key }) => {
       if (key !== "ArrowLeft" && key !== "ArrowRight") return;
       tabs[1 - n].click();

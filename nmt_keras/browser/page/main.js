@@ -4,7 +4,7 @@ import "../../../serve/web/page.js";
 import { create } from "../../../serve/web/elements.js";
 import { config } from "./config.js";
 import { createInside } from "./inside.js";
-import { ask, loaded } from "./service.js";
+import { ask, inspect, loaded } from "./service.js";
 
 const AFTER = 1000; // milliseconds after loading
 const MOST = 1e-3; // difference of scores
@@ -29,7 +29,7 @@ async function check() {
 }
 
 const [{ source_language: sourceLanguage, target_language: targetLanguage }] = config.models;
-createInside((sentence, options) => ask("inspect", sentence, options), sourceLanguage, targetLanguage);
+createInside(inspect, sourceLanguage, targetLanguage);
 const state = document.getElementById("model"); // the page shows the name here when the translator is ready
 state.textContent = "Loading …";
 loaded.then(

@@ -25,7 +25,7 @@ async function load() {
   worker = new Worker(URL.createObjectURL(script));
   worker.onmessage = ({ data: { id, result, error } }) => {
     if (error === undefined) calls[id].resolve(result);
-    else calls[id].reject(new ServiceError("stopped", error));
+    else calls[id].reject(new ServiceError("broken", error));
     delete calls[id];
   };
   const failed = new Promise((_, reject) => (worker.onerror = ({ message }) => reject(new Error(message))));
@@ -43,20 +43,27 @@ export const loaded = load().catch(({ message }) => {
   throw new ServiceError("stopped", message);
 });
 
+let last = loaded;
+
+/** Computes an answer after the one before it, unless `signal` is aborted meanwhile. */
+function queue(signal, compute) {
+  const answer = () => (signal.throwIfAborted(), compute());
+  return (last = last.then(answer, answer));
+}
+
+/** Returns a Trace; see inspect.js. */
+export const inspect = (signal, ...args) => queue(signal, () => ask("inspect", ...args));
+
 export class Service {
-  #last = loaded;
   model = { version: config.version, signatures: ["align", "beam", "text"] };
   find = () => loaded;
 
-  /** Translates a text after the one before it, unless `signal` is aborted meanwhile; see serve/web/service.js. */
-  async translate(text, search, signal) {
-    const answer = async () => {
-      signal.throwIfAborted();
+  /** Translates a text; see serve/web/service.js. */
+  translate(text, search, signal) {
+    return queue(signal, async () => {
       const whole = await ask("translateText", text);
       const found = whole?.sentences > 1 ? whole : await ask("translate", search, text.replace(/\s+/gu, " "));
       return { ...found, isInTargetLanguage: await ask("isInTargetLanguage", text) };
-    };
-    this.#last = this.#last.then(answer, answer);
-    return this.#last;
+    });
   }
 }
