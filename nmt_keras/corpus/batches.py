@@ -141,7 +141,7 @@ class TokenLists:
         return self.flat[self.offsets[row] : self.offsets[row + 1]]
 
 
-PAIRS_PER_BUCKET = 16
+BATCHES_PER_BUCKET = 16
 """Minimum number of batches of an epoch for each length bucket."""
 
 MINUTES_PER_BUCKET = 2.0
@@ -151,7 +151,7 @@ MINUTES_PER_BUCKET = 2.0
 def bucket_count(config: TrainConfig, pairs: int) -> int:
     """Returns the number of length buckets: fewer than ``length_buckets`` for a short training or few pairs."""
     minutes = math.inf if config.minutes is None else config.minutes / MINUTES_PER_BUCKET
-    return int(min(config.length_buckets, 1.0 + pairs / (PAIRS_PER_BUCKET * config.batch_size), 1.0 + minutes))
+    return int(min(config.length_buckets, 1.0 + pairs / (BATCHES_PER_BUCKET * config.batch_size), 1.0 + minutes))
 
 
 def choose_buckets(
