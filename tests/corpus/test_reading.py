@@ -326,6 +326,12 @@ def test_a_column_of_further_references_is_told(write):
     assert "source 0, target 1, not 2 ('b times, or so.')" in str(found_in(path).report)
 
 
+@pytest.mark.parametrize("text", ["ฉันไม่ชอบแมวเลย", "我不喜欢猫", "猫は好きではありません。"])
+def test_labels_beside_text_without_spaces_are_skipped(write, text):
+    path = write(as_lines(*((["news", "web"][n % 2], text * n, f"I do not like {n} cats.") for n in range(1, 6))))
+    assert "source 1, target 2, not 0 ('news')" in str(found_in(path).report)
+
+
 def test_keys_of_later_json_objects_are_columns_too(write):
     later = [{"es": source, "domain": "talks", "en": target} for source, target in ROWS]
     path = write(as_json([{"es": "Hola.", "domain": "talks"}, *later]), "a.jsonl")
