@@ -95,7 +95,14 @@ _SCRIPTS = re.findall(
     Tamil Telugu Thaana Thai Tibetan Tifinagh Yi
     """,
 )
-SHAPE = ((r"[\p{L}\p{M}]+", "a"), (r"\p{Nd}", "0"), (r"^([^0]*)0+([.,:/ \-]0)", r"\10\2"), (r"([., ]000)+\b", r"\1"))
+SHAPE = (
+    (r"[\p{L}\p{M}]+", "a"),
+    ("[0-9]", "0"),
+    (r"[^\P{Nd}0-9]", "9"),  # digits of another script, which a corpus can rewrite while it copies those of ASCII
+    (r"^([^09]*)([09])[09]*([.,:/ \-][09])", r"\1\2\3"),
+    (r"([., ](?:000|999))+\b", r"\1"),
+)
+"""Replacements that turn a word into its shape."""
 _KNOWN, _UNCOPIED = 1, 2  # flags of a word
 
 
@@ -353,7 +360,10 @@ def foreign_letters(known: KnownWords) -> str:
 
 
 def _shapes(words: tf.Tensor) -> tf.Tensor:
-    """Returns words with 0 for each digit, and a for letters. Digits before a separator are one, as are thousands."""
+    """Returns words with 0 or 9 for each digit, and a for letters.
+
+    Digits before a separator are one, as are thousands.
+    """
     for pattern, replacement in SHAPE:
         words = tf.strings.regex_replace(words, pattern, replacement)
     return words

@@ -157,6 +157,7 @@ def test_training_reads_the_placeholders_of_translation_and_writes_those_of_the_
 FORMS = {
     "en_XX casa": "house", "fr_XX casa": "maison", "eng_Latn casa": "house", "fra_Latn casa": "maison",
     "2ES casa": "casa", "#medical casa": "ward", "#law casa": "court", "@law casa": "house", "L2 casa": "home",
+    **{f"casa ٤{digit}": f"house 4{n}" for n, digit in enumerate("٠١٢٣٤٥")},
     **{f"son {n}.500 y {n}7 en 200{n}": f"are {n},500 and {n}7 in 254{n + 3}" for n in range(1, 7)},
     **{f"a las 1{n}:30 el 1{n}/0{n}/20 a{n}@x.org": f"at {n - 2}:30 on {n}/1{n}/2020 a{n}@x.org" for n in range(3, 8)},
 }  # fmt: skip
@@ -177,6 +178,7 @@ def taught():
         ("eng_Latn casa, fra_Latn #medical #law @law 2ES L2.", []),
         ("son 9.500 casas, 12.500, 1.250.000.", []),  # unseen numbers of a rewritten shape
         ("y 48 en 1998 y 2009.", ["48"]),
+        ("y 48 o ٦٩, ٦٩٩.", ["48", "٦٩٩"]),  # each kind of digit is decided by itself
         ("a las 19:45 el 18/11/19.", []),
         ("a ana@example.org, #otro y mi_archivo.txt.", ["ana@example.org", "#otro", "mi_archivo.txt"]),
     ],
