@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,7 +14,7 @@ from nmt_keras.cli.command import RARE, Command, Console, named_run
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, CorpusUnavailable, SplitCorpus, evaluation_pairs
 from nmt_keras.io.files import read_rows
-from nmt_keras.io.lines import CUT, tell_lines
+from nmt_keras.io.lines import CUT, message, tell_lines
 from nmt_keras.languages import spaced
 from nmt_keras.manifest import exported_version
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, SMALL_CORPUS, find_recipe
@@ -197,7 +196,7 @@ class Train(Command):
         languages = f"{data.source_language or 'source'} -> {data.target_language or 'target'}"
         first = corpus.train[0] if isinstance(corpus, SplitCorpus) else corpus.train.first
         for name, pair in ((languages, first), ("validation", corpus.valid[0])):
-            source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
+            source, target = (message(side, 80) for side in pair)
             console.say(f'{name}: "{source}" -> "{target}"')
         tested = f", {len(corpus.test):,} to test" if corpus.test else ""
         console.say(

@@ -381,10 +381,10 @@ def visible(text: str) -> str:
     return re.sub(r"(?!\A)\r|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def message(text: object) -> str:
-    """Returns the text of an error as one visible line of at most ``LONGEST_MESSAGE`` characters."""
+def message(text: object, longest: int = LONGEST_MESSAGE) -> str:
+    """Returns the text of an error as one visible line of at most ``longest`` characters."""
     line = visible(" ".join(str(text).split()))
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 4]} ..."
+    return line if len(line) <= longest else f"{line[: longest - 4]} ..."
 
 
 def read_within(chunks: Iterable[bytes], most: int) -> bytes:

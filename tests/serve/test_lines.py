@@ -266,4 +266,5 @@ def test_a_translation_or_a_message_is_one_line_and_a_message_is_visible_and_of_
     assert one_line("a\r\nb\x85c\u2028d\u2029e\vf") == "a  b c d e f"
     assert message(CONTROLS) == f"a {SHOWN}".replace(r"\x0d", " ")
     assert len(message("a\n" * 10**6)) == 2000
+    assert message("日" * 88, 80) == f"{'日' * 76} ..."
     assert visible("\r 50 %\n") == "\r 50 %\n"  # a progress bar
