@@ -158,16 +158,10 @@ def pair_code(language: str) -> str:
 def corpus_name(path: str | Path) -> str:
     """Returns the name of a corpus file without suffixes such as .tsv.gz, in characters that are allowed in a URL.
 
-    Raises:
-        ValueError: the name has none of these characters.
+    Other characters are replaced or dropped. The name is "corpus" if none is left.
     """
     name = STDIN if str(path) == STANDARD_INPUT else Path(path).name
     while name.lower().endswith((".gz", ".zip", ".bz2", ".xz", *TEXT_SUFFIXES)):
         name = name[: name.rindex(".")]
-    name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
-    if not name:
-        raise ValueError(
-            f"corpus: expected a file name with letters or digits, received {path}. Runs and models are named "
-            "after the file. Rename the file."
-        )
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-") or "corpus"
     return "sample-file" if name == SAMPLE_NAME else name  # the name "sample" is reserved for the built-in corpus

@@ -33,6 +33,7 @@ def loaded(options, config=None, **how):
         (("train.es.gz", "train.en.gz"), "train"),
         (("spanish.txt", "english.txt"), "spanish"),
         (("-",), "standard_input"),
+        (("קורפוס.tsv.gz",), "corpus"),
     ],
 )
 def test_a_corpus_is_called_after_its_file_or_what_two_share_and_never_like_the_sample(files, name):
