@@ -1,6 +1,7 @@
 """Manifest of an exported version, and the default search that it declares. Needs no TensorFlow."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ FORMAT = 3
 
 READABLE = (2, FORMAT)
 """Formats that are loaded and served. Format 2 has no tokenizers and named weights in ``assets``."""
+
+SAVED_MODEL = "saved_model.pb"
+"""File of the graph. A folder with it is a version."""
 
 BEAM_SIZE = 5
 """Beam size of the signature ``beam`` if the translator's own search is not a beam search."""
@@ -43,9 +47,9 @@ def exported_recipe(version_folder: Path) -> Recipe:
 
 
 def versions(model_folder: Path) -> list[int]:
-    """Returns the version numbers in ``saved_models/NAME``, ascending."""
+    """Returns the version numbers in ``saved_models/NAME``, ascending. Folders without a saved model do not count."""
     children = model_folder.iterdir() if model_folder.is_dir() else ()
-    return sorted(int(child.name) for child in children if child.name.isdecimal() and child.is_dir())
+    return sorted(int(each.name) for each in children if each.name.isdecimal() and os.path.isfile(each / SAVED_MODEL))
 
 
 def exported_version(path: Path) -> Path | None:
@@ -54,10 +58,9 @@ def exported_version(path: Path) -> Path | None:
     Returns ``None`` for any other path, including invalid ones.
     """
     try:
-        if (path / "saved_model.pb").exists():
+        if (path / SAVED_MODEL).exists():
             return path
-        newest = path / str(max(versions(path), default=0))
-        return newest if (newest / "saved_model.pb").exists() else None
+        return next((path / str(number) for number in reversed(versions(path))), None)
     except (OSError, ValueError):
         return None
 

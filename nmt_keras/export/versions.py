@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,8 +12,8 @@ from nmt_keras.config import require
 from nmt_keras.io.files import is_abandoned, locked, make_folder, sync, sync_folder, writing
 from nmt_keras.manifest import versions
 
-PARTIAL, DELETED = "partial-", "deleted-"
-"""Prefixes of folders that are being written or deleted. Servers ignore them, because they are not numbers."""
+_LEFTOVER = re.compile(r"(partial|deleted-[0-9]+)-[0-9a-f]{32}")
+"""Name of a folder that is being written or deleted. Servers ignore it, because it is not a number."""
 
 _NUMBER = re.compile(r"(?:(?!partial)[a-z]+-)?([0-9]+)")
 """Name of a version, or of one that was set aside, such as rejected-2: a server may still serve this number."""
@@ -47,8 +46,8 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
         for each in new:
             each.chmod(FOLDER_MODE)
         _remove_leftovers(model_folder)
-        # since Python 3.12, mkdtemp returns an absolute path, but the version is returned below the given folder
-        partial = model_folder / Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder)).name
+        partial = model_folder / f"partial-{uuid.uuid4().hex}"
+        partial.mkdir(0o700)
         try:
             write(partial)
             for path in (partial, *partial.rglob("*")):
@@ -83,16 +82,15 @@ def prune(model_folder: Path, max_to_keep: int) -> None:
     found = versions(model_folder)
     for number in found[:-max_to_keep]:
         with suppress(FileNotFoundError):  # another process may have renamed it
-            os.rename(model_folder / str(number), model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
+            os.rename(model_folder / str(number), model_folder / f"deleted-{number}-{uuid.uuid4().hex}")
     if found:
         sync([model_folder])  # before files are removed: a power cut must not undo the renaming
     _remove_leftovers(model_folder)
 
 
 def _remove_leftovers(model_folder: Path) -> None:
-    for left in model_folder.glob(f"{DELETED}*"):
-        shutil.rmtree(left, ignore_errors=True)
-    for left in model_folder.glob(f"{PARTIAL}*"):
+    for left in model_folder.glob("*-*"):
+        found = _LEFTOVER.fullmatch(left.name)
         with suppress(FileNotFoundError):  # its writer may rename it at this moment
-            if is_abandoned(left):
+            if found and (found[1] != "partial" or is_abandoned(left)):
                 shutil.rmtree(left, ignore_errors=True)

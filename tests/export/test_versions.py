@@ -158,19 +158,24 @@ def test_the_card_names_recipe_corpus_scores_and_languages(translator, folder):
 def test_the_newest_versions_are_kept_and_so_is_what_is_no_version(tmp_path):
     make_versions(tmp_path, "1", "2", "9", "10", "11", "notes", "-1", "1.5")
     (tmp_path / "0").touch()
+    (tmp_path / "2023").mkdir()  # a folder of a user
     prune(tmp_path, max_to_keep=2)
-    assert children(tmp_path) == sorted(["10", "11", "notes", "-1", "1.5", "0"])
+    assert children(tmp_path) == sorted(["10", "11", "notes", "-1", "1.5", "0", "2023"])
 
 
 def test_leftovers_of_deletions_go_and_those_of_exports_if_they_have_not_changed_for_an_hour(tmp_path):
-    make_versions(tmp_path, "2", "deleted-1-abc", "partial-old", "partial-new", "partial-slow")
+    deleted, old, new, slow = (
+        f"{name}-{digit * 32}" for name, digit in zip(["deleted-1", *["partial"] * 3], "0123", strict=True)
+    )
+    of_users = ["deleted-scenes", "deleted-1-abc", "partial-old", f"partial-{'4' * 31}"]
+    make_versions(tmp_path, "2", deleted, old, new, slow, *of_users)
     now = time.time()
-    for name in ("partial-old", "partial-slow"):
+    for name in (old, slow, *of_users):
         for path in (tmp_path / name, *(tmp_path / name).rglob("*")):
             os.utime(path, (now, now - 2 * ABANDONED_AFTER))
-    os.utime(tmp_path / "partial-slow" / "variables", (now, now - 0.9 * ABANDONED_AFTER))
+    os.utime(tmp_path / slow / "variables", (now, now - 0.9 * ABANDONED_AFTER))
     prune(tmp_path, max_to_keep=1)
-    assert children(tmp_path) == ["2", "partial-new", "partial-slow"]
+    assert children(tmp_path) == sorted(["2", new, slow, *of_users])
 
 
 def test_at_least_one_version_is_kept(translator, folder):
