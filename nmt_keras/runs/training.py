@@ -28,6 +28,7 @@ from nmt_keras.runs.directory import (
     CORPUS,
     INITIAL,
     LOG,
+    ORIGIN,
     RECIPE,
     flat,
     identity,
@@ -144,8 +145,8 @@ def _create(
     With ``init_from``, only the tokenizers and the initial weights are copied from that run or exported version.
 
     Raises:
-        ValueError: the run exists and was trained on another corpus, or did not begin with ``init_from``; or the
-            recipe has other tokenizers than ``init_from``.
+        ValueError: the run exists and was trained on another corpus, or did not begin with ``init_from``; the recipe
+            has other tokenizers than ``init_from``; or the new run would overwrite files of another kind.
     """
     start = None if init_from is None else exported_version(Path(init_from)) or Path(init_from)
     exists = (folder / RECIPE).exists()
@@ -162,6 +163,7 @@ def _create(
                 "Remove the option, or pass another --run.",
             )
     else:
+        _require_no_other_files(folder)
         shutil.rmtree(folder / INITIAL, ignore_errors=True)  # of a call that was killed
         if start is None:
             tokenizers = data.fit(None)
@@ -175,6 +177,22 @@ def _create(
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if origin is not None or (ancestors and not exists):
         write_origin(folder, origin, ancestors)
+
+
+def _require_no_other_files(folder: Path) -> None:
+    """Raises ValueError if a new run would overwrite files that no interrupted start of a run has written.
+
+    A start copies the best checkpoint first and then writes the vocabularies, before all other files.
+    """
+    places = CORPUS, ORIGIN, LOG, CHECKPOINTS, f"{INITIAL}/*"
+    found = [path for place in places for path in folder.glob(place) if path != folder / INITIAL / "best"]
+    require(
+        not found or (folder / "source" / "text.json").exists(),
+        "run",
+        "a new folder or a run",
+        ", ".join(map(str, found[:3])),
+        "A run would overwrite this. Pass another folder.",
+    )
 
 
 def _copy_run(run: Path, to: Path, recipe: Recipe) -> tuple[Tokenizers, list[dict[str, Any]]]:

@@ -129,6 +129,15 @@ def test_after_a_start_that_failed_the_same_command_may_have_another_recipe(corp
     assert Run(tmp_path).recipe == recipe
 
 
+@pytest.mark.parametrize("name", ["corpus.json", "log.jsonl", "initial/notes.txt"])
+def test_a_new_run_overwrites_no_file_of_another_kind(corpus, tmp_path, name):
+    (tmp_path / "initial").mkdir()
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match=rf"^run: expected a new folder or a run, received .*{name}"):
+        Run(tmp_path, TINY_RECIPE).train(corpus, lambda _: None, lambda *_: None)
+    assert contents(tmp_path) == {name: b"mine"}
+
+
 def test_a_run_is_not_fine_tuned_into_itself(folder, corpus):
     with pytest.raises(ValueError, match=r"expected another directory than RunOptions\.init_from"):
         Run(folder).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=f"{folder}/../{folder.name}"))
