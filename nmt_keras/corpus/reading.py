@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
-from nmt_keras.io.lines import INVISIBLE, byte_blocks, open_text, with_file
+from nmt_keras.io.lines import INVISIBLE, OF_ENCODING, byte_blocks, open_text, with_file
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
@@ -60,8 +60,8 @@ HINTS = {
     Fault.NOT_CSV: ' Close each quote, and double quotes inside a cell: "He said ""yes"".".',
     Fault.EXTRA_COLUMN: ' Put quotes around texts with commas: "Yes, sir.",Sí.',
     Fault.NUL: " Pass text. This file may be of another kind.",
-    Fault.INVALID_UTF8: " Convert the text from its encoding, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
-    Fault.NOT_JSON: " Pass one JSON object per line. For an array: jq -c '.[]' FILE > NEW.jsonl.",
+    Fault.INVALID_UTF8: f" Convert the text from its encoding: {OF_ENCODING}.",
+    Fault.NOT_JSON: " Pass one JSON object per line. For an array: jq -c '.[]' TEXT > NEW.jsonl.",
 }
 """Sentences for errors about files with these faults."""
 

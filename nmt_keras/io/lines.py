@@ -56,30 +56,38 @@ TEXT_SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl")
 
 OFFICE = "libreoffice --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' FILE"
 TMX = (
-    "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[1]/seg)' -o $'\\t' -v 'normalize-space(tuv[2]/seg)' -n FILE "
+    "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[1]/seg)' -o $'\\t' -v 'normalize-space(tuv[2]/seg)' -n TEXT "
     "> NEW.tsv"
 )
 
 MARKUP = {
     rb"dataset\b": (
         "a test set of WMT in XML",
-        "xmlstarlet sel -T -t -m //src//seg -v . -n FILE > NEW.src (for the references: //ref//seg)",
+        "xmlstarlet sel -T -t -m //src//seg -v . -n TEXT > NEW.src (for the references: //ref//seg)",
     ),
     rb"(?:srcset|refset|tstset|mteval)\b|.*<seg\b": (
         "a test set of WMT or IWSLT with tags",
         "python3 -X utf8 -c 'import html, re, sys; [print(*html.unescape(text).split()) for text in "
-        're.findall("(?is)<seg[^>]*>(.*?)</seg>", sys.stdin.read())]\' < FILE > NEW',
+        're.findall("(?is)<seg[^>]*>(.*?)</seg>", sys.stdin.read())]\' < TEXT > NEW',
     ),
     rb"(?:url|keywords|talkid|speaker|chapter|doc|hl)\b[^\n]*>\s*\n": (
         "text between tags, as of IWSLT",
-        "grep -v '^ *<' FILE > NEW",
+        "grep -v '^ *<' TEXT > NEW",
     ),
 }
-"""Formats by the first tags of a file, without "<" and in lower case: name, and a command that converts a file."""
+"""Formats by the first tags of a file, without "<" and in lower case: name, and a command for ``with_file``."""
+
+
+CONVERT = "iconv -f ENCODING -t UTF-8 TEXT > NEW"
+OF_ENCODING = (
+    f"{CONVERT}, where ENCODING is for example WINDOWS-1252 (Western Europe), WINDOWS-1251 (Cyrillic), WINDOWS-1255 "
+    "(Hebrew), WINDOWS-1256 (Arabic), TIS-620 (Thai), SHIFT_JIS (Japanese) or GB18030 (Chinese)"
+)
+"""Command for text in an encoding that its first bytes do not tell."""
 
 
 def _wide(encoding: str) -> tuple[str, str]:
-    return f"text in {encoding}", f"iconv -f {encoding} -t UTF-8 FILE > NEW"
+    return f"text in {encoding}", CONVERT.replace("ENCODING", encoding)
 
 
 FOREIGN = {
@@ -103,7 +111,7 @@ FOREIGN = {
         'lines=True)" FILE',
     ),
 }
-"""Formats by their first bytes: name, and a command that converts a file."""
+"""Formats by their first bytes: name, and a command for ``with_file``."""
 
 NULS: dict[tuple[bool, ...], str] = {
     (False, True, False, True): "UTF-16LE",
@@ -123,6 +131,11 @@ UNPACK: dict[bytes, Callable[..., Any]] = {
     b"]\0\0": lzma.open,
 }
 """Functions that open archives, by their first bytes."""
+
+UNPACK_COMMANDS = dict(
+    zip((*UNPACK, b"PK\x03\x04"), ("gzip -dc", "bzip2 -dc", "xz -dc", "xz -dc", "unzip -p"), strict=True)
+)
+"""Commands that write the text of archives to standard output, by the first bytes of the archives."""
 
 DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
@@ -235,22 +248,29 @@ def _require_text(head: bytes, name: Place) -> None:
         found = found or _wide(encoding)
     if head[257:262] == b"ustar":
         found = "a tar archive", "tar -xf FILE"
-    if head.startswith((*UNPACK, b"PK\x03\x04")):
-        found = "an archive inside an archive", "bsdtar -xOf FILE > NEW"
+    if head.startswith(tuple(UNPACK_COMMANDS)):
+        found = "an archive inside an archive", "cat TEXT > NEW"
     start = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
     found = found or next(
         (MARKUP[tags] for tags in MARKUP if re.match(rb"(?s)(?:<[?!][^>]*>\s*)*<(?:%b)" % tags, start)), None
     )
     if start.startswith((b"<?xml", b"<!doctype", b"<tmx", b"<html")):
-        xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n FILE > NEW"
+        xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n TEXT > NEW"
         found = ("a TMX file", TMX) if b"<tmx" in start else found or xml
     if found is not None:
         raise _foreign(name, *found)
 
 
 def with_file(command: str, name: Place) -> str:
-    """Returns a shell command with the file ``name`` in place of FILE."""
-    return command if name == STDIN else command.replace("FILE", shlex.quote(str(name)))
+    """Returns a shell command with the file ``name`` in place of FILE, and its unpacked text in place of TEXT."""
+    text = file = "FILE" if name == STDIN else shlex.quote(str(name))
+    if os.path.isfile(name):
+        with open(name, "rb") as raw:
+            head = raw.read(8)
+        text = next(
+            (f"<({unpack} {file})" for magic, unpack in UNPACK_COMMANDS.items() if head.startswith(magic)), file
+        )
+    return re.sub(r"\b(?:FILE|TEXT)\b", lambda found: file if found[0] == "FILE" else text, command)
 
 
 def _foreign(name: Place, kind: str, command: str) -> ValueError:
@@ -280,7 +300,7 @@ def byte_blocks(stream: io.BufferedIOBase, name: Place, longest: int = sys.maxsi
             yield [line.removesuffix(b"\r")[:longest] for line in lines]
     if last := bytes(rest).removeprefix(mark):
         if not ended and b"\r" in last:
-            raise _foreign(name, "text with old line ends (CR only)", "tr '\\r' '\\n' < FILE > NEW")
+            raise _foreign(name, "text with old line ends (CR only)", "tr '\\r' '\\n' < TEXT > NEW")
         yield [last.removesuffix(b"\r")[:longest]]
 
 
@@ -352,8 +372,7 @@ def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
-                    f"{error.start + 1}. Convert the file from its encoding, for example: "
-                    f"{with_file('iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW', path)}"
+                    f"{error.start + 1}. Convert the file from its encoding: {with_file(OF_ENCODING, path)}."
                 ) from error
             yield text
 

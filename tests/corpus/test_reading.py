@@ -399,7 +399,7 @@ def test_malformed_rows_of_csv_and_json_are_counted_and_located(write, name, con
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.tsv", "niño\tboy\n".encode("cp1252") * 9, "expected UTF-8 in .*iconv -f WINDOWS-1252 -t UTF-8 .*a.tsv"),
+        ("a.tsv", "niño\tboy\n".encode("cp1252") * 9, "expected UTF-8 in .*iconv -f ENCODING -t UTF-8 .*a.tsv"),
         ("a.json", b'[\n{"es": "a",\n"en": "b"}]\n', r"jq -c '\.\[\]' .*a.json"),
         ("a.json", b'[{"es": "a"}, {"es": "b"}]\n', r"jq -c '\.\[\]' .*a.json"),
         ("a.xlf", b'<?xml version="1.0"?>\n<xliff></xliff>\n', "an XML or HTML file"),

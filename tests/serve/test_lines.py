@@ -145,7 +145,11 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
             (content, ["CR only", "tr '\\r' '\\n' < FILE"])
             for content in (b"uno\rdos\r", b"uno\r", b"\xef\xbb\xbfuno\rdos")
         ),
-        (b"caf\xe9\nno\n", ["FILE:1: ", "0xe9 at position 4", "iconv -f WINDOWS-1252"]),
+        (b"caf\xe9\nno\n", ["FILE:1: ", "0xe9 at position 4", "iconv -f ENCODING -t UTF-8 FILE", "WINDOWS-1255"]),
+        (gzip.compress(b"caf\xe9\n"), ["iconv -f ENCODING -t UTF-8 <(gzip -dc FILE) > NEW"]),
+        (bz2.compress(TEXT.decode().encode("UTF-16")), ["iconv -f UTF-16 -t UTF-8 <(bzip2 -dc FILE) > NEW"]),
+        (lzma.compress(b"uno\rdos"), ["tr '\\r' '\\n' < <(xz -dc FILE) > NEW"]),
+        (zipped({"es.txt": gzip.compress(TEXT)}), ["archive inside an archive", "cat <(unzip -p FILE) > NEW"]),
     ],
 )
 def test_a_file_of_another_kind_is_named_with_what_to_do(tmp_path, content, words):
@@ -195,9 +199,12 @@ TALKS = "<url>http://x.org/</url>\n<speaker>A</speaker>\n<title>T</title>\n Él 
         TALKS.replace("<url>", "<CHAPTER ID=1>\n<url>"),
     ],
 )
-def test_text_of_the_field_between_tags_is_refused_with_the_command_that_extracts_its_sentences(tmp_path, content):
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_text_of_the_field_between_tags_is_refused_with_the_command_that_extracts_its_sentences(
+    tmp_path, content, pack
+):
     file = tmp_path / "test set.sgm"
-    file.write_text(content, encoding="utf-8")
+    file.write_bytes(pack(content.encode()))
     with pytest.raises(ValueError, match=r"test set.*, received .* tags") as caught:
         list(read_lines(file))
     command = str(caught.value).rpartition("Convert it: ")[2].replace("NEW", shlex.quote(f"{file}.new"))
