@@ -25,7 +25,10 @@ PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
     ALIGNMENTS / "README.md",
     *(DOCS / f"{name}.md" for name in ("tutorial", "speed")),
-    *(DOCS / "guides" / f"{name}.md" for name in ("check", "migrating", "own-corpus", "share", "train-on-a-gpu", "wmt14")),
+    *(
+        DOCS / "guides" / f"{name}.md"
+        for name in ("check", "migrating", "own-corpus", "share", "train-on-a-gpu", "wmt14")
+    ),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
