@@ -1,15 +1,16 @@
 """Reads and writes the results of the groups in docs/results, and computes their figures again.
 
     docs/results/GROUP.json       metrics of the systems, with the protocol
-    docs/results/GROUP.tar.xz     all other files: metrics, translations and links of each run, and pilots
+    docs/results/GROUP.tar.xz     all other files: metrics and translations of each run, links of some, and pilots
 
     python -m benchmarks.archives --corpus spa-eng.zip         computes the figures of all groups again
     python -m benchmarks.archives ladder --add runs/ladder     adds the files of runs/ladder to a group
     tar -xf docs/results/ladder.tar.xz -C runs/ladder          restores the runs of a group, to train more of them
 
-BLEU, chrF, exact matches and p-values are computed from the translations, and alignment error rates from the links. A
-difference from a stored figure is an error. Perplexities need the model, so they are not computed again.
-Neither are the intervals of single runs, which older versions computed in another way.
+BLEU, chrF, exact matches and the p-values of GROUP.json are computed from the translations, and alignment error rates
+from the links. A difference from a stored figure is an error. The command prints which runs have no translations or
+links: their figures are not computed again. Neither are perplexities, which need the model, and the intervals of single
+runs, which older versions computed in another way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Annotated, Any
 import tyro
 
 from benchmarks.alignment import figures, gold_pairs
-from benchmarks.results import RESULTS, binned, bleu_by_length, long_pairs, pairs_of, parts_of
+from benchmarks.results import RESULTS, binned, bleu_by_length, long_pairs, normalized, pairs_of, parts_of
 from nmt_keras.config import CorpusConfig, require
 from nmt_keras.corpus import Pair, evaluation_pairs
 from nmt_keras.corpus.alignments import from_pharaoh
@@ -104,6 +105,15 @@ def compared(files: Mapping[str, str], pairs: Sequence[Pair]) -> Compared:
             yield "lengths.json", json.loads(files["lengths.json"]), bleu_by_length(pairs, by_system)
 
 
+def not_stored(files: Mapping[str, str]) -> dict[str, list[str]]:
+    """Returns the runs of a group without translations, and those with an alignment error rate but without links."""
+    runs = {name: json.loads(text) for name, text in files.items() if RUN.fullmatch(name)}
+    return {
+        "translations": [name for name in runs if name.replace(".json", ".txt") not in files],
+        "links": [name for name, run in runs.items() if run.get("alignment") and not links_of(run["alignment"])],
+    }
+
+
 def links_of(alignment: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the figures of both rules of an alignment whose links are stored."""
     rules = {"alignment": alignment, "every word linked": alignment.get("every_word_linked", {})}
@@ -117,6 +127,8 @@ def text_figures(name: str, run: Mapping[str, Any], texts: Sequence[str], refere
     for metric, score in (metrics | {"exact": lambda: exact_match(texts, references)}).items():
         if metric in run:
             yield f"{name}, {metric}", run[metric], round(score(), 2)
+    if "normalized" in run:
+        yield f"{name}, normalized", run["normalized"], normalized(texts, references)
 
 
 def beam_figures(name: str, run: Mapping[str, Any], texts: Sequence[str], pairs: Sequence[Pair]) -> Compared:
@@ -177,6 +189,9 @@ def main(settings: Settings) -> None:
                 different += 1
                 print(f"{group}: {name}: stored {stored}, computed {found}")
         print(f"{group}: {count} figures")
+        for kind, runs in not_stored(files).items():
+            if runs:
+                print(f"{group}: no {kind} of {len(runs)} runs, whose figures are not computed: {', '.join(runs)}")
     if different:
         raise SystemExit(f"archives: {different} figures differ.")
 

@@ -19,6 +19,7 @@ import json
 import math
 import operator
 import random
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -243,7 +244,7 @@ def groups() -> dict[str, Group]:
             rates=NO_PILOTS,
         ),
         "ladder-converged": Group(
-            # at the rate that most pilots of the ladder chose
+            # at the base rate, which five of the ladder's ten pilots chose; the others chose twice this rate
             tuple(
                 changed(system, f"{system.name}-converged", {"train.validations": 16})
                 for system in ladder[: LADDER.index("feed") + 1]
@@ -462,9 +463,10 @@ def add_combined(group: Group, study: Study) -> None:
 
 
 def add_to_runs(group: Group, study: Study) -> None:
-    """Adds the alignment error and the values of ``by_length`` to the results of runs that lack them.
+    """Adds the values that the protocol does not measure to the results of runs that lack them.
 
-    Also writes the translations of both test sets.
+    These are the alignment error and the values of ``state_gradients``, ``normalized`` and ``by_length``. Also writes
+    the translations of both test sets.
     """
     from benchmarks.gradients import state_gradients
     from nmt_keras.runs import Run
@@ -479,6 +481,10 @@ def add_to_runs(group: Group, study: Study) -> None:
         if group.gradients and "gradients" not in found:
             found = {**found, "gradients": state_gradients(Run(folder).translator(), long_pairs(study.corpus.test))}
             write(path, found)
+        if system.target.strip_accents and "normalized" not in found:
+            texts = path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
+            found = {**found, "normalized": normalized(texts, [pair.target for pair in study.pairs])}
+            write(path, found)
         if group.by_length and "table" not in found:
             values, texts = by_length(Run(folder).translator(), study.corpus)
             write_whole(path.with_suffix(".beam.txt"), "".join(f"{text}\n" for text in texts))
@@ -492,6 +498,18 @@ def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, Any]:
     """
     gold = gold_pairs(corpus)
     return weight_figures(run_weights(translator, gold), gold)
+
+
+def normalized(texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """Returns BLEU in lower case and without accents. No signature of sacreBLEU states that accents are removed."""
+    from sacrebleu.metrics import BLEU
+
+    def plain(side: Sequence[str]) -> list[str]:
+        return ["".join(itertools.filterfalse(unicodedata.combining, unicodedata.normalize("NFD", t))) for t in side]
+
+    metric = BLEU(lowercase=True)
+    score = metric.corpus_score(plain(texts), [plain(references)]).score
+    return {"bleu": round(score, 2), "signature": str(metric.get_signature()), "strip_accents": True}
 
 
 def write_lengths(study: Study) -> None:

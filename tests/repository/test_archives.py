@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.archives import RESULTS, Settings, add, compared, files_of, held_out, main, rounded
+from benchmarks.archives import RESULTS, Settings, add, compared, files_of, held_out, main, not_stored, rounded
 
 GROUPS = sorted(path.name.removesuffix(".tar.xz") for path in RESULTS.glob("*.tar.xz"))
 
@@ -35,4 +35,7 @@ def test_a_figure_that_differs_from_the_translations_is_an_error(monkeypatch, tm
     monkeypatch.setattr("benchmarks.archives.RESULTS", tmp_path)
     with pytest.raises(SystemExit, match="figures differ"):
         main(Settings())
-    assert "luong-dot-sample-1.json, bleu: stored" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "luong-dot-sample-1.json, bleu: stored" in printed
+    assert "sample: no links of 8 runs, whose figures are not computed: luong-concat-sample-1.json, " in printed
+    assert not_stored({"a-1.json": "{}"}) == {"translations": ["a-1.json"], "links": []}
