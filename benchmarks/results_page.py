@@ -8,7 +8,8 @@ The template, docs/results/results.template, contains the text. Its fields are f
                                          word names the group, if the system is in several; default: the most runs
     {gain[A B]}, {loss[A B]}             mean BLEU of B minus that of A, and its negative
     {welch[A B]}, {aer_welch[A B]}       p-value of Welch's test of the BLEU, or error rates, of their runs. A third
-                                         word names the group of both
+                                         word names the group of both. See ``p_values``
+    {tests}                              number of these tests
     {runs[A]}, {by_seed[A B]}            BLEU of each run; that of B minus that of A for each seed
     {run[NAME-SEED]}, {run_gain[A B]}    result of one run, and the BLEU of run B minus that of run A
     {quarter[NAME]}                      validation BLEU of the first seed after a quarter of the updates
@@ -27,6 +28,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean, geometric_mean, stdev
 from typing import Any
@@ -95,6 +97,9 @@ LEGEND = {
     "rnnsearch-16-longer": "with attention, up to 16 words, trained longer",
 }
 """Names in figure 2, by run: model and length of its training pairs."""
+TEST = re.compile(r"\{(\w*)welch\[([^]]+)\]\}")
+TESTED = {"": "bleu", "aer_": "error_rate"}
+"""Field of a test in the template, and the score that is tested by the beginning of the field's name."""
 FEWEST = 20
 """Smallest number of sentences of a point of figure 2. BLEU of fewer sentences is not reliable."""
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -166,15 +171,26 @@ def by_seed(before: str, after: str) -> list[float]:
     return [b - a for a, b in zip(bleus(before), bleus(after), strict=True)]
 
 
-def welch(before: Sequence[float], after: Sequence[float]) -> str:
-    """Returns the p-value of Welch's test of two systems' (mean, standard deviation, number of runs)."""
-    p = float(ttest_ind_from_stats(*before, *after, equal_var=False).pvalue)
-    return "Welch p < 0.001" if p < 0.001 else f"Welch p = {p:.3f}"
+def welch(score: str, before: str, after: str, group: str | None = None) -> float:
+    """Returns the p-value of Welch's test of two systems' runs."""
+    rows = [system(name, group) for name in (before, after)]
+    first, second = ((row[score]["mean"], row[score]["deviation"], len(row["seeds"])) for row in rows)
+    return float(ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
-def statistics_of(score: str, name: str, group: str | None = None) -> tuple[float, float, int]:
-    row = system(name, group)
-    return row[score]["mean"], row[score]["deviation"], len(row["seeds"])
+def p_values(template: str) -> dict[tuple[str, ...], str]:
+    """Returns the p-value of each test of a template as text, by score and words.
+
+    A p-value below 0.05 is followed by the one with Holm's correction for all these tests if that is not below 0.05.
+    """
+    tests = {(TESTED[kind], *words.split()) for kind, words in TEST.findall(template)}
+    values = sorted((welch(*test), test) for test in tests)
+    products = ((len(values) - rank) * p for rank, (p, _) in enumerate(values))
+    return {
+        test: ("Welch p < 0.001" if p < 0.001 else f"Welch p = {p:.3f}")
+        + (f", corrected {min(1.0, corrected):.3f}" if p < 0.05 <= corrected else "")
+        for (p, test), corrected in zip(values, accumulate(products, max), strict=True)
+    }
 
 
 def by_length(group: str, name: str, label: str) -> list[float]:
@@ -317,11 +333,10 @@ def table_1() -> str:
 def error_rates() -> str:
     """Returns the table of alignment error rates, precision and recall on Spanish-English, lowest error first.
 
-    A system of several groups has the row of the group with the most runs of it. The interval is that of the first run.
-    Runs whose links were not stored have none, and no error rate of the second rule.
+    A system of several groups has the row of a group whose links are stored, among these of that with the most runs of
+    it. The interval is that of the first run. Without links, there is no interval and no error rate of the second rule.
     """
-    rows: dict[str, tuple[float, list[str]]] = {}
-    counts: dict[str, int] = {}
+    rows: dict[str, tuple[tuple[bool, int], float, list[str]]] = {}
     for name, group in groups().items():
         if group.corpus == "sample":
             continue
@@ -334,8 +349,8 @@ def error_rates() -> str:
         found |= {one: [result] for one, result in combined.items() if len(result["runs"]) > 1}
         for one, runs in found.items():
             measured = [each["alignment"] for each in runs if each["alignment"]]
-            if len(measured) > counts.get(one, 0):
-                counts[one] = len(measured)
+            rank = any("interval" in each for each in measured), len(measured)
+            if measured and (one not in rows or rank > rows[one][0]):
                 figures = [
                     _spread([each[figure] for each in measured], 3) for figure in ("error_rate", "precision", "recall")
                 ]
@@ -345,9 +360,9 @@ def error_rates() -> str:
                 linked = [each["every_word_linked"]["error_rate"] for each in measured if "every_word_linked" in each]
                 figures = [figures[0], interval, *figures[1:], _spread(linked, 3) if linked else "–"]
                 cells = [f"`{one}`", _attention(runs[0]), *figures, str(len(measured))]
-                rows[one] = fmean(each["error_rate"] for each in measured), cells
+                rows[one] = rank, fmean(each["error_rate"] for each in measured), cells
     heads = ["system", "attention", "AER", "first run", "precision", "recall", "AER, each word linked", "runs"]
-    return table(heads, (cells for _, cells in sorted(rows.values())))
+    return table(heads, (cells for _, cells in sorted(row[1:] for row in rows.values())))
 
 
 def _attention(found: Result) -> str:
@@ -430,16 +445,15 @@ def influence_figure(without: Result, with_attention: Result) -> Figure:
 
 def page() -> str:
     """Returns the page on the results."""
+    template = (RESULTS / "results.template").read_text(encoding="utf-8")
+    tests = p_values(template)
     functions: dict[str, Callable[..., Any]] = {
         "bleu": lambda *words: f"{system(*words)['bleu']['mean']:.1f}",
         "aer": lambda *words: f"{system(*words)['error_rate']['mean']:.3f}",
         "millions": lambda *words: f"{system(*words)['parameters'] / 1e6:.1f}",
         "gain": lambda *names: f"{gain(*names):.1f}",
         "loss": lambda *names: f"{-gain(*names):.1f}",
-        "welch": lambda one, other, *group: welch(*(statistics_of("bleu", name, *group) for name in (one, other))),
-        "aer_welch": lambda one, other, *group: welch(
-            *(statistics_of("error_rate", name, *group) for name in (one, other))
-        ),
+        **{f"{kind}welch": lambda *words, score=score: tests[score, *words] for kind, score in TESTED.items()},
         "runs": lambda name: listed(bleus(name)),
         "by_seed": lambda *names: listed(by_seed(*names)),
         "run": run,
@@ -463,6 +477,7 @@ def page() -> str:
     values = {
         "WINDOW": WINDOW,
         "VOCABULARY": VOCABULARY,
+        "tests": len(tests),
         "BLEU": BLEU,
         "CHRF": CHRF,
         "table_1": table_1(),
@@ -470,7 +485,7 @@ def page() -> str:
         "versions": versions(),
     }
     fields = {name: Field(function) for name, function in functions.items()}
-    return (RESULTS / "results.template").read_text(encoding="utf-8").format_map({**fields, **values})
+    return template.format_map({**fields, **values})
 
 
 def main() -> None:
