@@ -9,7 +9,12 @@ Layers, heads, positions and schedule are those of Vaswani et al. 2017, in a sma
 - sinusoidal positions
 - a learning rate that grows linearly and then falls as 1 / sqrt(step)
 
-Differences from that paper: layer normalisation precedes each sublayer, and the peak learning rate is a constant.
+Differences from that paper:
+
+- layer normalisation precedes each sublayer and the softmax layer
+- dropout also of the softmax layer's input
+- the softmax layer and the two embeddings have weights of their own
+- the peak learning rate is a constant, Adam has epsilon 1e-8 instead of 1e-9, and gradients have a norm of at most 1
 """
 
 from nmt_keras.config import (

@@ -35,6 +35,7 @@ PAGES = {
 }
 FENCE = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^Save this as `(\w+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CITATION = re.compile(r"([A-Z][\w-]+)(?: et al\.|(?:, [A-Z][\w-]+)+| and [A-Z][\w-]+)\s\(?(19\d\d|20[01]\d|202[0-5])\b")
 PROGRAMS = "curl|docker|kubectl|make|mkdir|nmt|pip|pre-commit|python|python3|source"
 INDENTED = re.compile(rf"^    (?=(?:\.venv(?:-\w+)?/bin/)?(?:{PROGRAMS})\s)(.+)$", re.MULTILINE)
 URL = "http://127.0.0.1:8501"
@@ -69,6 +70,14 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
         for phrase in phrases.split(";"):
             name = re.sub(r"[^a-z0-9]+", "_", f"test {phrase.lower()}").strip("_")
             assert any(test.startswith(name) for test in tests), f"{file}: {phrase}"
+
+
+def test_the_papers_that_the_package_and_its_documentation_cite_are_in_the_references():
+    rows = (DOCS / "papers.md").read_text("utf-8").partition("## References")[2].splitlines()
+    texts = [path.read_text("utf-8") for path in (*PAGES.values(), *(ROOT / "nmt_keras").rglob("*.py"))]
+    cited = {one for text in texts for one in CITATION.findall(text)}
+    assert [one for one in cited if not any(row.startswith(f"| {one[0]}") and one[1] in row for row in rows)] == []
+    assert len(cited) > 20
 
 
 def test_pages_show_the_code_as_it_is():
