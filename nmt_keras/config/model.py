@@ -179,8 +179,8 @@ class DecoderConfig:
     """Structure of a decoder step. "attend-then-update": the context is computed before the new state (Bahdanau et al.
     2014). "conditional": a first cell reads the previous word, the context is computed from its state, and a second
     cell reads the context (conditional GRU of Sennrich et al. 2017). "update-then-attend": the context is computed
-    after the new state (Luong et al. 2015). "self-attention": no recurrent state; all layers attend to the earlier
-    target positions and to the source."""
+    after the new state (Luong et al. 2015). "self-attention": no recurrent state; each position of all
+    layers attends to itself, to earlier target positions and to the source."""
     cell: CellName | str = "gru"
     """Recurrent cell. The choices are those of the encoder."""
     units: int = 512

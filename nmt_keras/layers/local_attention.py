@@ -118,8 +118,9 @@ class PredictiveLocalAttention(LocalAttention):
     The product with v_p is a sum over the units, as in the paper, or their mean. Both can express the same positions,
     but learn differently. An update of Adam moves each weight by about the learning rate, so a sum can move by the
     number of units times that rate. If the sigmoid saturates, its gradient vanishes, and p_t stays at an end of the
-    sentence. A mean moves by at most about the rate. With SGD, a mean makes the updates of v_p smaller by the square of
-    the number of units, so only W_p learns. p_t begins near the middle of the sentence.
+    sentence. A mean moves by at most about the rate. With SGD, a mean divides the updates of v_p by the number of
+    units, and their effect on the sigmoid's argument by its square, so only W_p learns. p_t begins near the middle of
+    the sentence.
 
     Args:
         score, window: See :class:`LocalAttention`.
