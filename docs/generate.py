@@ -114,7 +114,7 @@ def recipes_of(module: ModuleType) -> dict[str, Recipe]:
 
 def summary() -> str:
     """Returns a table with one row for each recipe."""
-    rows = ["| recipe | text | encoder | attention | decoder | training |", "|---|---|---|---|---|---|"]
+    rows = ["| recipe | tokenizer | encoder | attention | decoder | training |", "|---|---|---|---|---|---|"]
     for recipe in RECIPES.values():
         encoder, attention, decoder, train = (
             recipe.model.encoder,

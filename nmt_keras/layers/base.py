@@ -28,7 +28,7 @@ InitializerLike: TypeAlias = str | keras.initializers.Initializer
 class Part(keras.layers.Layer, ABC):
     """Base of our layers and models.
 
-    Each part multiplies in the compute dtype of its own dtype policy, and converts its inputs to it. Its variables are
+    Each layer multiplies in the compute dtype of its own dtype policy, and converts its inputs to it. Its variables are
     not cast where they are read: inside a loop, Keras would cast a variable at every position. ``layers.matmul`` casts
     each matrix once.
     """
@@ -67,7 +67,7 @@ class Part(keras.layers.Layer, ABC):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def cast(self, x: Nest) -> Nest:
-        """Returns a variable or a nest of tensors in this part's compute dtype."""
+        """Returns a variable or a nest of tensors in this layer's compute dtype."""
         return tf.nest.map_structure(lambda each: tf.cast(each, self.compute_dtype), x)
 
     def matmul(
@@ -78,7 +78,7 @@ class Part(keras.layers.Layer, ABC):
         *,
         transpose: bool = False,
     ) -> tf.Tensor:
-        """Returns x W + b in this part's compute dtype; see ``layers.matmul``."""
+        """Returns x W + b in this layer's compute dtype; see ``layers.matmul``."""
         if isinstance(x, Context) and (product := x.times(kernel)) is not None:
             return product
         return matmul(self.cast(x), kernel, bias, transpose=transpose)
@@ -107,16 +107,16 @@ class Part(keras.layers.Layer, ABC):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a part from the result of ``get_config``."""
+        """Creates a layer from the result of ``get_config``."""
         arguments = {name: value for name, value in config.items() if name != "frozen"}
         make = keras.saving.deserialize_keras_object
-        part = cls(**{name: value if name == "dtype" else make(value) for name, value in arguments.items()})
-        part._frozen = tuple(config.get("frozen", ()))
-        part.freeze()
-        return part
+        layer = cls(**{name: value if name == "dtype" else make(value) for name, value in arguments.items()})
+        layer._frozen = tuple(config.get("frozen", ()))
+        layer.freeze()
+        return layer
 
     def build_from_config(self, config: dict[str, Any]) -> None:
-        """Builds a loaded part."""
+        """Builds a loaded layer."""
         super().build_from_config(config)
         self.freeze()
 
@@ -140,19 +140,19 @@ class Masked(Part):
 def _symbolic(shape: Nest, dtype: str) -> Nest:
     """Returns tensors of the given shapes, without values."""
     if hasattr(shape, "_fields"):
-        return type(shape)(*(_symbolic(part, dtype) for part in shape))
+        return type(shape)(*(_symbolic(each, dtype) for each in shape))
     if shape and all(size is None or isinstance(size, int) for size in shape):
         return keras.KerasTensor(shape, dtype)
-    return None if shape is None else type(shape)(_symbolic(part, dtype) for part in shape)
+    return None if shape is None else type(shape)(_symbolic(each, dtype) for each in shape)
 
 
 def arguments(kind: type) -> list[str]:
     """Returns the names of the constructor's arguments, which are also names of attributes.
 
-    The ``**kwargs`` of our own parts are Keras's. Those of any other part are the arguments of the part it extends.
+    The ``**kwargs`` of our own layers are Keras's. Those of any other layer are the arguments of the layer it extends.
     """
     names: dict[str, None] = {}
-    for each in (part for part in kind.__mro__ if "__init__" in vars(part)):
+    for each in (base for base in kind.__mro__ if "__init__" in vars(base)):
         _, *parameters = inspect.signature(vars(each)["__init__"]).parameters.values()
         takes_others = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         names |= {one.name: None for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
@@ -161,20 +161,20 @@ def arguments(kind: type) -> list[str]:
     return list(names)
 
 
-def _given(part: Part) -> dict[str, Any]:
-    """Returns the constructor's arguments that are attributes: all, unless the part overrides ``get_config``."""
-    return {name: getattr(part, name) for name in arguments(type(part)) if hasattr(part, name)}
+def _given(layer: Part) -> dict[str, Any]:
+    """Returns the constructor's arguments that are attributes: all, unless the layer overrides ``get_config``."""
+    return {name: getattr(layer, name) for name in arguments(type(layer)) if hasattr(layer, name)}
 
 
-def _own_layers(part: Part) -> list[tuple[str, keras.layers.Layer]]:
-    """Returns the layers that the part has made, by path: those of its arguments keep their own configurations."""
-    given = tf.nest.flatten(list(_given(part).values()))
-    others = [layer for each in given if isinstance(each, keras.layers.Layer) for layer in layers_of(each)]
-    return [(path, layer) for path, layer in inner_layers(part) if not any(layer is each for each in others)]
+def _own_layers(layer: Part) -> list[tuple[str, keras.layers.Layer]]:
+    """Returns the layers that ``layer`` has made, by path: those of its arguments keep their own configurations."""
+    given = tf.nest.flatten(list(_given(layer).values()))
+    others = [inner for each in given if isinstance(each, keras.layers.Layer) for inner in layers_of(each)]
+    return [(path, inner) for path, inner in inner_layers(layer) if not any(inner is each for each in others)]
 
 
 def _serialize(value: object) -> object:
-    """Returns the configuration of an argument. Another layer that is an argument is built by the part."""
+    """Returns the configuration of an argument. Another layer that is an argument is built by its owner."""
     config = keras.saving.serialize_keras_object(value)
     for each in config if isinstance(config, list) else [config]:
         if isinstance(each, dict):
@@ -182,9 +182,9 @@ def _serialize(value: object) -> object:
     return config
 
 
-def layer_norm(units: int, name: str, part: Part) -> keras.layers.LayerNormalization:
-    """Returns a layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``, for a part."""
-    dtype, trainable = part.dtype_policy, part.trainable
+def layer_norm(units: int, name: str, layer: Part) -> keras.layers.LayerNormalization:
+    """Returns a layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``, for a layer."""
+    dtype, trainable = layer.dtype_policy, layer.trainable
     layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, trainable=trainable, name=name)
     layer.build((None, None, units))
     return layer

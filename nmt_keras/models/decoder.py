@@ -4,8 +4,8 @@ Teacher forcing and search compute the same equations because they call the same
 on the previous step, and no later step depends on ``features``. Teacher forcing therefore computes ``embed`` and
 ``features`` outside the loop.
 
-    teacher forcing     x = embed(ids);  _, results = scan(advance, x, initial_state);  readout(x, results)
-    search step         x = embed(ids);  state, results = advance(x, state);            readout(x, results)
+    teacher forcing     x = embed(ids);  _, results = scan(advance, x, initial_state);  output_of(x, results)
+    search step         x = embed(ids);  state, results = advance(x, state);            output_of(x, results)
 
 Both also pass the memory. Teacher forcing reads all T positions at once, a search step one position of Q hypotheses.
 A self-attention decoder has no loop: it overrides ``teacher_forcing``.
@@ -121,7 +121,7 @@ class BaseDecoder(Part, keras.Model):
     def features(self, x: Nest, results: Nest, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
 
-    def readout(self, x: Nest, results: Nest, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
+    def output_of(self, x: Nest, results: Nest, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(x, results, memory)
         rate = self.dropout if self.output_dropout is None else self.output_dropout
@@ -138,7 +138,7 @@ class BaseDecoder(Part, keras.Model):
         """
         x = self.embed(ids)
         state, results = self.advance(x, state, memory)
-        logits, alignment = self.readout(x, results, memory)
+        logits, alignment = self.output_of(x, results, memory)
         return Prediction(logits, alignment, state)
 
     def call(
@@ -174,7 +174,7 @@ class BaseDecoder(Part, keras.Model):
         """Predicts every target token from the earlier tokens of the reference; see ``call``."""
         x = self.embed(ids, randomness)
         _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
-        return self.readout(x, results, memory, randomness)
+        return self.output_of(x, results, memory, randomness)
 
     def _scheduled_sampling(
         self, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness
@@ -198,7 +198,7 @@ class BaseDecoder(Part, keras.Model):
             here = replace(randomness, position=position[0, 0])
             x = self.embed(tf.where(sampled & (position > 0), predicted, reference), here)
             decoder_state, results = self.advance(x, decoder_state, memory)
-            output = self.readout(x, results, memory, here)
+            output = self.output_of(x, results, memory, here)
             return (decoder_state, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
         _, outputs = scan(advance, (ids, sampled, positions), (self.initial_state(memory), ids[:, 0, tf.newaxis]))

@@ -159,13 +159,13 @@ class RecurrentDecoder(BaseDecoder):
 
     def initial_state(self, memory: Memory) -> DecoderState:
         """Returns s_0."""
-        starts, cells = self.bridge.states(memory), self.stack.cells
-        require(len(starts) == len(cells), "bridge", f"states of {len(cells)} layers", len(starts))
-        states = [
-            cell.state_of(*(part[:, tf.newaxis] for part in tf.nest.flatten(start)))
-            for cell, start in zip(cells, starts, strict=True)
-        ]
-        return DecoderState(tuple(states), tf.zeros_like(memory.lengths)[:, tf.newaxis])
+        states, cells = self.bridge.states(memory), self.stack.cells
+        require(len(states) == len(cells), "bridge", f"states of {len(cells)} layers", len(states))
+        states = tuple(
+            cell.state_of(*(each[:, tf.newaxis] for each in tf.nest.flatten(state)))
+            for cell, state in zip(cells, states, strict=True)
+        )
+        return DecoderState(states, tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
     def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""

@@ -180,4 +180,4 @@ class SelfAttentionDecoder(BaseDecoder):
             hidden, _ = block.attend_to_self(hidden, earlier, masks)
             hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
             hidden = block.feed_forward(hidden, masks)
-        return self.readout(x, (hidden, alignment), memory, randomness)
+        return self.output_of(x, (hidden, alignment), memory, randomness)

@@ -42,7 +42,7 @@ SPANISH_ENGLISH = Recipe(
 
 Differences from the paper:
 
-- 4,000 subword pieces instead of 30,000 words
+- 4,000 subwords instead of 30,000 words
 - changes for a training time of a thousandth of the paper's: Adam with a rate that falls to 0 instead of Adadelta,
   label smoothing, batches of 64, and Glorot and orthogonal initial weights instead of N(0, 0.01^2)
 - the output layer reads s_i, as in the paper's main text, instead of s_{i-1}
@@ -143,13 +143,13 @@ BASE = Recipe(
     ),
     search=SearchConfig(max_tokens=100),
 )
-"""RNNsearch at half the paper's sizes, for hundreds of thousands to millions of pairs of up to 100 pieces.
+"""RNNsearch at half the paper's sizes, for hundreds of thousands to millions of pairs of up to 100 subwords.
 
     nmt train rnnsearch-base --corpus pairs.tsv
 
 Differences from the paper:
 
-- 16,000 subword pieces instead of 30,000 words
+- 16,000 subwords instead of 30,000 words
 - Adam with a rate that falls to 0 along a cosine instead of Adadelta, label smoothing, dropout
 - batches of 4,096 target positions instead of 80 sentences, which bounds the memory of the logits
 - the GRU applies its reset gate after the recurrent product, as in cuDNN

@@ -230,7 +230,10 @@ UNFIT = {
         },
         ["AttentionConfig.kind", "'none'"],
     ),
-    "a readout of a context that is not there": ({"attention": {"kind": "none"}}, ["DecoderConfig.output", "'maxout'"]),
+    "an output layer of a context that is not there": (
+        {"attention": {"kind": "none"}},
+        ["DecoderConfig.output", "'maxout'"],
+    ),
     "no attention and no start": (
         {"attention": {"kind": "none"}, "decoder": {"initial_state": "zero", "output": "state"}},
         ["DecoderConfig.initial_state", "'zero'"],
@@ -240,11 +243,11 @@ UNFIT = {
         {"attention": {"kind": "none"}, "decoder": {"order": "conditional", "output": "state"}},
         ["AttentionConfig.kind", "'conditional'", "'none'"],
     ),
-    "a tied linear readout": (
+    "tied embeddings with a linear output layer": (
         {"decoder": {"output": "linear", "tie_embeddings": True}},
         ["DecoderConfig.output", "'linear'"],
     ),
-    "a tied maxout readout of another width": (
+    "tied embeddings with a deep output of another width": (
         {"decoder": {"output_units": 255, "tie_embeddings": True}},
         ["DecoderConfig.output_units", "256", "255"],
     ),
