@@ -260,8 +260,9 @@ def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
-    several = re.compile(r"\w[^\w\s]*\s\W*\w")  # words
-    words = [sum(2 * bool(several.search(spaced(cell))) for cell in cells) > len(cells) for cells in columns]
+    words = [
+        sum(2 * bool(re.search(r"\w[^\w\s]*\s\W*\w", spaced(cell))) for cell in cells) > len(cells) for cells in columns
+    ]
     has_sentences = sum(words) > 1
     texts: list[int] = []
     for at, cells in enumerate(columns):

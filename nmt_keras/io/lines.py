@@ -78,16 +78,16 @@ MARKUP = {
 """Formats by the first tags of a file, without "<" and in lower case: name, and a command for ``with_file``."""
 
 
-CONVERT = "iconv -f ENCODING -t UTF-8 TEXT > NEW"
 OF_ENCODING = (
-    f"{CONVERT}, where ENCODING is for example WINDOWS-1252 (Western Europe), WINDOWS-1251 (Cyrillic), WINDOWS-1255 "
-    "(Hebrew), WINDOWS-1256 (Arabic), TIS-620 (Thai), SHIFT_JIS (Japanese) or GB18030 (Chinese)"
+    "iconv -f ENCODING -t UTF-8 TEXT > NEW, where ENCODING is for example WINDOWS-1252 (Western Europe), "
+    "WINDOWS-1251 (Cyrillic), WINDOWS-1255 (Hebrew), WINDOWS-1256 (Arabic), TIS-620 (Thai), SHIFT_JIS (Japanese) or "
+    "GB18030 (Chinese)"
 )
 """Command for text in an encoding that its first bytes do not tell."""
 
 
 def _wide(encoding: str) -> tuple[str, str]:
-    return f"text in {encoding}", CONVERT.replace("ENCODING", encoding)
+    return f"text in {encoding}", f"iconv -f {encoding} -t UTF-8 TEXT > NEW"
 
 
 FOREIGN = {
