@@ -26,6 +26,7 @@ import tyro
 from nbclient import NotebookClient
 
 from nmt_keras.config import Recipe
+from nmt_keras.io.startup import keep_freed_memory
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH
 
 ROOT = Path(__file__).parents[1]
@@ -115,7 +116,8 @@ def as_printed(text: str) -> str:
 
 
 def main(options: Options) -> None:
-    """Executes the notebooks in turn, in one new folder."""
+    """Executes the notebooks in turn, in one new folder, with the memory setting of the command line."""
+    keep_freed_memory()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         if options.corpus is not None:

@@ -120,7 +120,7 @@ def test_after_a_start_that_failed_the_same_command_may_have_another_recipe(corp
     assert not (tmp_path / "initial").exists()
 
     def report(sentence):
-        if "cut in 1 line of the validation set; the first is line 1" in sentence:
+        if "cut in 1 pair of the validation set; the first is pair 1" in sentence:
             raise Killed  # before anything is traced
 
     cut = corpus._replace(valid=[Pair("uno " * 90, "one"), *corpus.valid])
