@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.metrics import (
     AlignmentError,
@@ -242,6 +244,17 @@ def _interval(score: Estimate) -> tuple[float, float, float]:
     return score.mean, score.low, score.high
 
 
+def length_picture(comparison: Comparison) -> Figure:
+    """Draws BLEU of the systems by length of the source."""
+    bins = comparison.by_length
+    return bleu_by_length(
+        [each.label for each in bins],
+        [each.sentences for each in bins],
+        {system.name: [_interval(each.bleu[system.name]) for each in bins] for system in comparison.systems},
+        comparison.length_unit,
+    )
+
+
 def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: Path) -> Path:
     """Writes ``report.md``, its pictures as SVG, PDF and PNG, and the translations of each system into ``folder``.
 
@@ -256,7 +269,7 @@ def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: 
         The path of ``report.md``, which is written last.
     """
     make_folder(folder)
-    systems, bins = comparison.systems, comparison.by_length
+    systems = comparison.systems
     figures = {
         "scores.svg": score_intervals(
             {
@@ -264,12 +277,7 @@ def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: 
                 "chrF": {system.name: _interval(system.chrf) for system in systems},
             }
         ),
-        "bleu-by-length.svg": bleu_by_length(
-            [each.label for each in bins],
-            [each.sentences for each in bins],
-            {system.name: [_interval(each.bleu[system.name]) for each in bins] for system in systems},
-            comparison.length_unit,
-        ),
+        "bleu-by-length.svg": length_picture(comparison),
     }
     written = folder / "report.md"
     with locked(written):  # another process may write its report, and the files belong together

@@ -206,5 +206,5 @@ def test_it_runs_from_top_to_bottom(tmp_path):
     printed = {name: "".join(o.get("text", "") for o in found) for name, found in outputs.items()}
     assert "BLEU" in printed["bleu"]
     assert "notebook-0: " in printed["rest"]
-    assert "sample: " in printed["rest"]
+    assert "sample-subword: " in printed["rest"]
     assert str(tmp_path) not in str(outputs)

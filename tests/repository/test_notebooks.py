@@ -64,7 +64,7 @@ def run(name, folder):
 def folder(tmp_path_factory):
     """The working directory after notebook 1, with a run of the sample corpus."""
     folder = tmp_path_factory.mktemp("notebooks")
-    assert run("1-step-by-step", folder)[0] == 4, "pictures"
+    assert run("1-step-by-step", folder)[0] == 5, "pictures"
     return folder
 
 
@@ -136,6 +136,13 @@ def test_the_outputs_of_a_notebook_are_those_of_its_code(name):
     assert not [output for output in outputs if output.output_type == "error"]
     if name == "1-step-by-step":  # it shows the run of notebook 2, not a short training of its own
         assert not [output for output in outputs if "training for" in output.get("text", "")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_imports_names_that_exist(name):
+    code = "\n".join(cell.source for cell in read(name).cells if cell.cell_type == "code")
+    for line in re.findall(r"^ *from nmt_keras[\w.]* import (?:\([^)]+\)|.+)$", code, re.MULTILINE):
+        exec(line.strip())
 
 
 @pytest.mark.parametrize("name", EXECUTED)
