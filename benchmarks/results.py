@@ -180,6 +180,8 @@ LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "c
 """Systems of the ladder. The systems after "location" have input feeding; "feed" is "location" with input feeding."""
 SCORES = LADDER[LADDER.index("feed") + 1 :]
 """Systems of the ladder that replace the location score of "feed"."""
+CONVERGED = LADDER[: LADDER.index("concat")]
+"""Systems of the ladder that are trained to convergence."""
 
 
 SEGMENTED = (2000, 8000)
@@ -247,9 +249,11 @@ def groups() -> dict[str, Group]:
             # at the base rate, which five of the ladder's ten pilots chose; the others chose twice this rate
             tuple(
                 changed(system, f"{system.name}-converged", {"train.validations": 16})
-                for system in ladder[: LADDER.index("feed") + 1]
+                for name, system in zip(LADDER, ladder, strict=True)
+                if name in CONVERGED
             ),
             pairs=30_000,
+            baselines={f"luong-{name}-converged": "luong-feed-converged" for name in SCORES if name in CONVERGED},
             updates=8_000,
             rates=NO_PILOTS,
         ),

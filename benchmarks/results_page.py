@@ -39,7 +39,7 @@ from scipy.stats import ttest_ind_from_stats
 
 from benchmarks.archives import RESULTS, TABLE, files_of
 from benchmarks.measured import rows_table
-from benchmarks.results import COMBINED, LADDER, VOCABULARY, WINDOW, groups
+from benchmarks.results import COMBINED, CONVERGED, LADDER, VOCABULARY, WINDOW, groups
 from nmt_keras.evaluation.metrics import Estimate
 from nmt_keras.evaluation.seeds import Spread, SystemFigures, to_markdown
 from nmt_keras.markdown import table
@@ -75,8 +75,6 @@ LADDER_LEGEND = {
     **{name: f"{name} attention, input feeding" for name in ("dot", "general", "concat", "local-m", "local-p")},
 }
 """Names in the figure of the ladder, by rung."""
-CONVERGED = ("base", "reverse", "dropout", "location", "feed")
-"""Rungs of the group "ladder-converged"."""
 PUBLISHED = {
     "rnnencdec-8": ("RNNencdec-30", 13.93, 24.19),
     "rnnsearch-8": ("RNNsearch-30", 21.50, 31.44),
