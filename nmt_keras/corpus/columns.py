@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 from nmt_keras.config import require
 from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA256
 from nmt_keras.io.lines import open_text
+from nmt_keras.io.sentences import MARKS
 from nmt_keras.languages import is_language, spaced
 
 OPTIONS = "source_column (--source-column)", "target_column (--target-column)"
@@ -233,7 +234,8 @@ def _name(cell: str) -> str:
 def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> bool:
     """Returns ``True`` if the first cells of two columns name two languages, or two roles such as source and target.
 
-    Names that differ only in the language (texto_es, texto_en) and numbers of columns (0, 1) count, too.
+    Names that differ only in the language (texto_es, texto_en) and numbers of columns (0, 1) count, too. A cell with a
+    mark at the end, such as ``Ja.``, is a sentence.
 
     Args:
         source, target: The cells in lower case.
@@ -241,7 +243,7 @@ def is_header(source: str, target: str, columns: Sequence[Sequence[str]]) -> boo
     """
     words = [re.findall(r"[^\W\d_]+|\d+|[^\w\s()/-]", cell) for cell in (source, target)]
     first, second = ([LANGUAGES.get(word, word) for word in side] for side in words)
-    if first != second and all(ROLES.union(LANGUAGES).intersection(side) for side in words):
+    if first != second and all(ROLES.union(LANGUAGES).intersection(side) and side[-1] not in MARKS for side in words):
         others = [[word for word in side if word not in LANGUAGES] for side in words]
         return others[0] == others[1] or all(word.isdigit() or word in ROLES for side in others for word in side)
     if source != target and source.isdigit() and target.isdigit():

@@ -372,7 +372,7 @@ def test_columns_are_chosen_by_their_names_in_the_header(write, columns):
 @pytest.mark.parametrize(
     "first",
     [("él", "he"), ("Sí", "Yes"), ("si", "yes"), ("español", "Spanish"), ("No", "no"), ("Texto", "Text"),
-     ("Él vino.", "He came.")],
+     ("Él vino.", "He came."), ("Ja.", "Da."), ("Inglés!", "English!")],
 )  # fmt: skip
 def test_a_first_pair_is_not_taken_for_a_header(write, first):
     assert found_in(write(as_lines(first, *ROWS))).pairs == [first, *ROWS]
