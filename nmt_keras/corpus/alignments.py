@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_keras.io.lines import INVISIBLE
+from nmt_keras.io.lines import INVISIBLE, JOINERS
 
 LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")
-# what normalisation drops, and what can be all of a word
-_DROPPED = f"{INVISIBLE}|(?<!\\S)[\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f]+"
+_STRAY = f"(?<!\\S)[{JOINERS}]+"  # normalisation drops them, after ``INVISIBLE``
 SPACE = "▁"  # stands for a space in SentencePiece tokens
 
 Link = tuple[int, int]
@@ -77,7 +76,10 @@ def normalised_words(sentence: str, written: str) -> list[list[str]]:
         written: The sentence as written.
     """
     parts = iter(sentence.split())
-    return [list(islice(parts, len(re.sub(_DROPPED, "", word).split()))) for word in split_words(written)]
+    return [
+        list(islice(parts, len(re.sub(_STRAY, "", re.sub(INVISIBLE, "", word)).split())))
+        for word in split_words(written)
+    ]
 
 
 def words_of_tokens(sentence: str, surfaces: Sequence[str], written: str) -> list[int]:

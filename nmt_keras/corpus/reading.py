@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard
 
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
-from nmt_keras.io.lines import INVISIBLE, OF_ENCODING, byte_blocks, open_text, with_file
+from nmt_keras.io.lines import INVISIBLE, JOINERS, OF_ENCODING, byte_blocks, open_text, with_file
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
@@ -28,7 +28,7 @@ REPORTED_FAULTS = 10
 _QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
 BAD = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for invalid bytes
 _CR = "\ud800"  # stands for CR, which ``csv`` takes for the end of a row; not among the surrogates of invalid bytes
-_VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}]")  # any character that is neither white space nor invisible
+_VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}{JOINERS}]")  # any character that is neither white space nor invisible
 
 
 class Pair(NamedTuple):

@@ -50,7 +50,9 @@ INVISIBLE = (
     "\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001]+"
 )
 """Pattern, for Python and RE2, of invisible characters without meaning: controls that are not white space, direction
-marks, soft hyphens, zero-width spaces, fillers. Joiners and variation selectors have a meaning in some scripts."""
+marks, soft hyphens, zero-width spaces, fillers. ``JOINERS`` have a meaning in some scripts."""
+# joiners, variation selectors and tags, for a class of a pattern
+JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f"
 
 TEXT_SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl")
 

@@ -63,7 +63,7 @@ def test_each_fault_is_counted_and_located_and_reading_goes_on(write):
         8: b"",
         9: b"Stop!\tPara",
         10: "ñ".encode() * MAX_CHARACTERS + b"\tVe.",  # counted in characters
-        11: "Run.\t\u00ad \u200b\ufeff\u200e".encode(),
+        11: "Run.\t\u00ad \u200b\ufeff\u200e\u200d\ufe0f".encode(),
     }
     path = write(b"\n".join(lines.values()))
     pairs, report = read(path, max_malformed=0.9)

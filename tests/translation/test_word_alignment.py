@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh, to_pharaoh
+from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh, normalised_words, to_pharaoh
 from nmt_keras.translation.records import AlignedPair
 from nmt_keras.translation.word_alignment import align_words, links, written_words
 
@@ -28,6 +28,10 @@ def test_an_alignment_of_other_tokens_is_refused():
 def aligned(source: list[str], target: list[str]) -> AlignedPair:
     """Returns a pair in which each target word attends only to the source word at its position."""
     return AlignedPair(source, target, np.eye(len(target), len(source)))
+
+
+def test_a_word_of_invisible_characters_has_no_part():
+    assert normalised_words("hola b", "\u200e\ufe0f hola b") == [[], ["hola"], ["b"]]
 
 
 def test_tokens_that_no_space_separates_are_one_word():
