@@ -394,6 +394,11 @@ def one_line(text: str) -> str:
     return text.translate(LINE_ENDS)
 
 
+def scalars(text: str) -> str:
+    """Returns the text with U+FFFD in place of lone surrogates, which UTF-8 cannot have."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 def visible(text: str) -> str:
     r"""Returns the text with ``\x1b`` in place of ESC, and so on for every control character a terminal would obey.
 

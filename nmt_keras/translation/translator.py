@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
+from nmt_keras.io.lines import scalars
 from nmt_keras.io.sentences import TranslatedText, translate_texts
 from nmt_keras.translation.records import (
     Decoded,
@@ -108,7 +109,7 @@ def in_batches(
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 
     def answer_rows(rows: Sequence[int]) -> list[Answer]:
-        return answer(*(tf.constant([c[i].encode("utf-8", "replace") for i in rows]) for c in columns.values()))
+        return answer(*(tf.constant([scalars(column[i]) for i in rows]) for column in columns.values()))
 
     pool = ThreadPoolExecutor(BATCHES_AT_ONCE)
     try:

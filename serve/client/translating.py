@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nmt_keras.io.errors import require
+from nmt_keras.io.lines import scalars
 from nmt_keras.io.sentences import TranslatedText, beginning, translate_texts
 
 from ..models.status import VersionStatus
@@ -147,8 +148,7 @@ class Client:
         _require_strings(texts)
         records: list[Record] = []
         for start in range(0, len(texts), batch_size):
-            # A lone surrogate, which Python's strings can hold, becomes a question mark
-            whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + batch_size]]
+            whole = [scalars(text) for text in texts[start : start + batch_size]]
             sent = [beginning(text, self._max_text_bytes) for text in whole]
             outputs = self.predict(signature, {"text": sent})
             with answers.expected(f"The answer of the signature {signature}"):
