@@ -18,10 +18,11 @@ import tyro
 import nmt_keras
 from nmt_keras.cli.command import Console, Flag, RunCommand, SearchCommand, load_translator, require_sentences
 from nmt_keras.config import require
-from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
+from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout, column_name
 from nmt_keras.corpus.reading import (
     BAD,
     HINTS,
+    SEPARATORS,
     Fault,
     Pair,
     csv_rows,
@@ -69,28 +70,46 @@ class CellTable(NamedTuple):
         Args:
             path: Path of the table.
             name: Its name in errors and warnings.
-            column: Name of the column in the first row, or its number, from 0. With a number, all rows have cells.
+            column: Name of the column in the first row that is not blank, as in ``Columns``, or its number, from 0.
+                With a number, all rows have cells.
             report: Receives the warnings about replaced bytes and cut lines.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: a row is malformed, or the first row does not have the column.
+            ValueError: the file has JSON lines, a row is malformed, or the first row does not have the column.
         """
         with open_text(path) as stream:
+            form = table_format(path, stream)
+            require(
+                form != "json",
+                "--column",
+                "CSV, or a table with tabs",
+                name,
+                "Convert it, and pass --column 0: jq -r '[.text] | @csv' FILE > NEW.csv.",
+            )
             lines = list(itertools.chain.from_iterable(text_blocks(stream, name, report)))
-            is_csv = table_format(path, stream) == "csv" or (name == STDIN and "\t" not in "".join(lines[:1]))
+        first = next(filter(str.strip, lines), "")
+        is_csv = form == "csv" or (name == STDIN and "\t" not in first)
+        separators = "".join(each for each in SEPARATORS if each in first) or ","  # of one column
         separator, found = (
-            csv_rows(lines) if is_csv else (None, enumerate((line.split("\t") for line in lines), start=1))
+            csv_rows(lines, separators) if is_csv else (None, enumerate((line.split("\t") for line in lines), start=1))
+        )
+        read = list(found)
+        start = next((at for at, (_, row) in enumerate(read) if any(row)), 0)
+        names = read[start][1] if read else []
+        checked = (
+            (number, Fault.EXTRA_COLUMN if separator and isinstance(row, list) and any(row[len(names) :]) else row)
+            for number, row in read
         )
         rows = [
             (number, row if isinstance(row, list) else refuse(f"{name}:{number} {row}: expected a table.{HINTS[row]}"))
-            for number, row in found
+            for number, row in checked
         ]
-        names = rows[0][1] if rows else []
-        at = int(column) if column.isdecimal() else names.index(column) if column in names else -1
+        header, typed = list(map(column_name, names)), column_name(column)
+        at = int(column) if column.isdecimal() else header.index(typed) if typed in header else -1
         expected = f"a column of {name}: {', '.join(names)[:200]}"
         require(0 <= at < len(names), "--column", expected, column, "Only .csv files have commas between their cells.")
-        rows = rows[not column.isdecimal() :]
+        rows = rows[0 if column.isdecimal() else start + 1 :]
         return cls(lines[: rows[0][0] - 1] if rows else lines, rows, at, separator)
 
     @property
@@ -107,13 +126,15 @@ class CellTable(NamedTuple):
         written = io.StringIO()
         written.writelines(f"{line}\n" for line in self.head)
         if self.separator:
-            csv.writer(written, delimiter=self.separator, lineterminator="\n").writerows(row for _, row in self.rows)
+            # Python 3.11 quotes a carriage return only if it is part of the line end
+            csv.writer(written, delimiter=self.separator, lineterminator="\r\n").writerows(row for _, row in self.rows)
         else:
             written.writelines("\t".join(row) + "\n" for _, row in self.rows)
+        text = written.getvalue().replace("\r\n", "\n")
         if path is None:
-            print(written.getvalue(), end="")
+            print(text, end="")
         else:
-            write_whole(Path(path), written.getvalue())
+            write_whole(Path(path), text)
 
 
 def _tabbed(cell: str, old: str) -> str:

@@ -193,12 +193,12 @@ class Columns:
         title_lines = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title, or blank lines
         rows = [[cell[:SAMPLE_CHARACTERS] for cell in row] for row in rows[title_lines:]]
         body = rows if keys or len(rows) == 1 else rows[1:]
-        names = [_name(cell) for cell in keys or (rows[0] if rows else ())]
+        names = [column_name(cell) for cell in keys or (rows[0] if rows else ())]
         for at, column in enumerate(given):
             if isinstance(column, str):
                 listed = f": {', '.join(map(repr, names[:12]))}" if names else ", which has no header and no valid line"
-                require(_name(column) in names, OPTIONS[at], f"a column of {name}{listed}", column)
-                given[at] = names.index(_name(column))
+                require(column_name(column) in names, OPTIONS[at], f"a column of {name}{listed}", column)
+                given[at] = names.index(column_name(column))
         found = _text_columns(body)
         texts = found[:2] if len(found) > 1 else [0, 1]
         skipped: list[int] = []
@@ -227,7 +227,8 @@ class Columns:
         return Layout(source, target, tuple(header), described, title_lines if is_named and not keys else 0, others)
 
 
-def _name(cell: str) -> str:
+def column_name(cell: str) -> str:
+    """Returns the name of a column by its cell in the header: in lower case, without spaces, quotes and # around it."""
     return unicodedata.normalize("NFC", cell[:SAMPLE_CHARACTERS].strip(' "#')).casefold()
 
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, islice, repeat, zip_longest
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard
 
 from nmt_keras.config import require
@@ -25,7 +25,9 @@ from nmt_keras.io.lines import INVISIBLE, JOINERS, OF_ENCODING, byte_blocks, ope
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
+SEPARATORS = ";\t|,"  # of CSV
 _QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
+_FORMAT = re.compile(r"\.(csv|json|jsonl|jsonlines|ndjson)(?:\.(?:gz|bz2|xz|lzma|zip))*$")  # suffixes
 BAD = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for invalid bytes
 _CR = "\ud800"  # stands for CR, which ``csv`` takes for the end of a row; not among the surrogates of invalid bytes
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE[1:-2]}{JOINERS}]")  # any character that is neither white space nor invisible
@@ -229,8 +231,9 @@ def tab_columns(line: str) -> list[str]:
 
 def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> Literal["csv", "json", "tsv"]:
     """Returns the format of a table by the suffix of its file, and of its member if ``stream`` is from a zip."""
-    names = " ".join(PurePath(name).name.lower() for name in (path, str(getattr(stream, "name", ""))))
-    return "csv" if ".csv" in names else "json" if re.search(r"\.(json|ndjson)", names) else "tsv"
+    names = path, getattr(stream, "name", "")
+    found = [match[1] for name in names if (match := _FORMAT.search(str(name).lower()))]
+    return "csv" if "csv" in found else "json" if found else "tsv"
 
 
 def _json_rows(lines: Iterator[tuple[int, str]], keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
@@ -261,14 +264,14 @@ def _json_cell(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def csv_rows(lines: Iterable[str]) -> tuple[str, Iterator[tuple[int, list[str] | Fault]]]:
+def csv_rows(lines: Iterable[str], separators: str = SEPARATORS) -> tuple[str, Iterator[tuple[int, list[str] | Fault]]]:
     """Returns the separator of CSV text, and its rows with the numbers of their first lines.
 
     Each line of a malformed row is a fault.
 
-    A first line such as ``sep=;`` names the separator, as in Excel. Otherwise it is the one of comma, semicolon, tab
-    and | that gives most rows of equal length. A tie excludes separators before a space, which are punctuation. Then
-    the comma is the last choice, or the only one if no row has several cells.
+    A first line such as ``sep=;`` names the separator, as in Excel. Otherwise it is the one of ``separators`` that
+    gives most rows of equal length. A tie excludes separators before a space, which are punctuation. Then the comma is
+    the last choice, or the only one if no row has several cells.
     """
     texts = (line.replace("\r", _CR) + "\n" for line in lines)
     head = list(islice(texts, SAMPLE_ROWS))
@@ -277,7 +280,7 @@ def csv_rows(lines: Iterable[str]) -> tuple[str, Iterator[tuple[int, list[str] |
     sample = [line[:MAX_CHARACTERS] for line in head]
     rows = {
         separator: [row for row in _parsed(csv.reader(sample, delimiter=separator, strict=True)) if _is_wide(row)]
-        for separator in (declared[1] if declared else ";\t|,")
+        for separator in (declared[1] if declared else separators)
     }
     widths = {  # the most common number of columns by separator, and the number of its rows
         separator: Counter(map(len, found)).most_common(1)[0] if found else (2, 0) for separator, found in rows.items()

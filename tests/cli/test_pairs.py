@@ -1,5 +1,6 @@
 """The pairs that ``nmt align`` and ``nmt score`` read from files, and the tables that ``nmt translate`` reads."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -70,8 +71,11 @@ def test_rows_that_training_skips_are_pairs_unless_a_column_is_missing(tmp_path,
         ("a.tsv", '"x"\t"Di ""no""."\t"a ""b"""\n', "1", '"x"\t"DI ""NO""."\t"a ""b"""\n'),
         ("a.tsv", "a\tHola, tío\rmío, tú\n", "1", "a\tHOLA, TÍO MÍO, TÚ\n"),
         ("a.csv", 'sep=;\n"id";text\n7;"Sí, a;\nb"\n\n8\n', "text", 'sep=;\n"id";text\n7;"SÍ, A;\nB"\n\n8\n'),
-        ("a.csv", "a,Ho\rla\n", "1", "a,HO\rLA\n"),
+        ("a.csv", "a,Ho\rla\n", "1", 'a,"HO\rLA"\n'),
         ("a.csv", "text\n", "text", "text\n"),
+        ("a.csv", 'text\n"Sí, a."\nTom; yo.\n', "text", 'text\n"SÍ, A."\nTOM; YO.\n'),
+        ("a.csv", '\n"# TEXTO";b\nx, y;z\n', "texto ", '\n"# TEXTO";b\nX, Y;z\n'),
+        ("a.tsv", "\nn\tText\n1\ta\n", "text", "\nn\tText\n1\tA\n"),
     ],
 )
 def test_a_table_is_written_as_it_was_read_apart_from_its_column(tmp_path, name, content, column, written):
@@ -88,6 +92,7 @@ def test_a_table_is_written_as_it_was_read_apart_from_its_column(tmp_path, name,
         ('id,text\n1,"Hola\n2,Adios\n3,"Si\n', ":2 invalid CSV: expected a table. Close each quote"),
         ("id,text\n1,a\n2,Hola, tío\n", ":3 more columns than other lines: expected a table. Put quotes"),
         ('1,"Hola\n2,Adios\n', ":1 invalid CSV: "),
+        ("text\nHola.\nSí, claro.\n", ":3 more columns than other lines: expected a table. Put quotes"),
     ],
 )
 def test_a_malformed_row_of_a_table_is_located(tmp_path, content, message):
@@ -95,6 +100,13 @@ def test_a_malformed_row_of_a_table_is_located(tmp_path, content, message):
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=f"^the table{message}"):
         CellTable.read(str(path), "the table", "0", pytest.fail)
+
+
+def test_json_lines_are_no_table_of_cells(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "Hola."}\n'))
+    with pytest.raises(ValueError, match=r"--column: expected CSV, or a table with tabs, received .*jq -r"):
+        CellTable.read(str(path), "a.jsonl.gz", "0", pytest.fail)
 
 
 class Scorer:

@@ -238,6 +238,8 @@ NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
         ("a.tsv", as_csv(ROWS, delimiter="\t"), ""),
         ("a.tsv", as_lines(*(("00:01 --> 00:02", s, t) for s, t in ROWS)), "not 0 ("),
         ("a.tsv", as_lines(*(("kxqzv"[n:], s, t) for n, (s, t) in enumerate(ROWS))), "not 0 ("),
+        ("talks.csv-export.tsv", as_lines(*ROWS), ""),
+        ("corpus.json.tsv", as_lines(*ROWS), ""),
         ("a.lzma", lzma.compress(as_lines(*ROWS), lzma.FORMAT_ALONE), ""),
         ("a.jsonl", as_json([{"es": s, "en": t, "tokens": [s]} for s, t in ROWS]), "'es'"),
         ("a.tsv", as_lines(*((s, s.lower().replace(".", " ."), t) for s, t in ROWS)), "not 1 ("),
