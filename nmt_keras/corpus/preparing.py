@@ -35,7 +35,7 @@ from nmt_keras.corpus.shards import (
 )
 from nmt_keras.io.files import sole_writer, writing
 from nmt_keras.io.lines import require_files
-from nmt_keras.text import Codec, Tokenizer, fit_tokenizer
+from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.text.subword import MAX_LINES
 
@@ -101,17 +101,12 @@ def prepare(
     shards = shards or min(max(-(-count // PAIRS_OF_SHARD), MIN_SHARDS), MAX_SHARDS)
     report(f"learning the vocabularies; {found}")
 
-    def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
-        # evenly spaced, because the first lines of a corpus are often of one kind
-        step = 1 if config.kind == "word" else -(-count // MAX_LINES)
-        return fit_tokenizer(config, islice(lines, 0, None, step), placeholders)
-
     with sole_writer(folder):
         require_new(folder)  # another process may have prepared it meanwhile
         remove_leftovers(folder)
         tokenizers = (
-            fit(source, (pair.source for pair in pairs(ReadReport()))),
-            fit(target, (pair.target for pair in pairs(ReadReport()))),
+            fit_tokenizer(source, (pair.source for pair in pairs(ReadReport())), placeholders, count),
+            fit_tokenizer(target, (pair.target for pair in pairs(ReadReport())), placeholders, count),
         )
         codec = Codec(*tokenizers)
         codec.learn_copying(islice(pairs(ReadReport()), 0, None, -(-count // MAX_LINES)))

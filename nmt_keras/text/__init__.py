@@ -37,16 +37,21 @@ _KINDS: dict[str, type[WordTokenizer] | type[SubwordTokenizer]] = {
 }
 
 
-def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str], placeholders: bool = False) -> Tokenizer:
+def fit_tokenizer(
+    config: TokenizerConfig, lines: Iterable[str], placeholders: bool = False, count: int | None = None
+) -> Tokenizer:
     """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training set.
 
     With ``placeholders``, the vocabulary has placeholders for words to copy. Word tokenizers never have any. Which
     words are copied depends on the pairs, too; see ``Codec.learn_copying``.
 
+    Word tokenizers learn from all lines, other tokenizers from at most two million: evenly spaced ones if ``lines`` is
+    a list or ``count`` is their number, else the first ones.
+
     Raises:
         ValueError: ``lines`` contain no text, or ``config.vocabulary_size`` is too small.
     """
-    return _KINDS[config.kind].fit(lines, config, placeholders)
+    return _KINDS[config.kind].fit(lines, config, placeholders, count)
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:

@@ -84,8 +84,13 @@ class SubwordTokenizer(Tokenizer):
         self.first_placeholder = int(tokenizer.string_to_id(SIGNS[0])) if known_words else 0
 
     @classmethod
-    def fit(cls, lines: Iterable[str], config: TokenizerConfig, placeholders: bool = False) -> Self:
-        """Returns a tokenizer trained on the first ``MAX_LINES`` of ``lines``.
+    def fit(
+        cls, lines: Iterable[str], config: TokenizerConfig, placeholders: bool = False, count: int | None = None
+    ) -> Self:
+        """Returns a tokenizer trained on at most ``MAX_LINES`` of ``lines``.
+
+        The lines are evenly spaced if their number is known, because the first lines of a corpus are often of one kind.
+        ``count`` is the number of lines; ``None`` is unknown, unless ``lines`` is a list.
 
         With ``placeholders``, the vocabulary contains placeholders, and the tokenizer has known words.
 
@@ -97,7 +102,9 @@ class SubwordTokenizer(Tokenizer):
             ValueError: ``lines`` are blank, or have more distinct characters than the vocabulary can hold; or
                 ``config.sentencepiece_model`` is not a cased model of at most ``config.vocabulary_size`` pieces.
         """
-        taken = (line.replace(_RESERVED, " ") for line in normalise_lines(itertools.islice(lines, MAX_LINES)))
+        step = -(-(count or (len(lines) if isinstance(lines, Sequence) else 1)) // MAX_LINES) or 1
+        lines = itertools.islice(lines, 0, step * MAX_LINES, step)
+        taken = (line.replace(_RESERVED, " ") for line in normalise_lines(lines))
         written = [" ".join(line.split()) for line in taken if line.strip()]
         known = known_words(written) if placeholders else None
         if config.sentencepiece_model:

@@ -90,10 +90,12 @@ class WordTokenizer(Tokenizer):
         self._spelling = tf.strings.join([" ", self._surfaces])
 
     @classmethod
-    def fit(cls, lines: Iterable[str], config: TokenizerConfig, placeholders: bool = False) -> Self:
+    def fit(
+        cls, lines: Iterable[str], config: TokenizerConfig, placeholders: bool = False, count: int | None = None
+    ) -> Self:
         """Returns a tokenizer with the most frequent keys of ``lines``. Keys of equal count are in code point order.
 
-        ``placeholders`` has no effect, because unknown words are UNK.
+        ``placeholders`` has no effect, because unknown words are UNK, and neither has ``count``.
 
         Raises:
             ValueError: ``lines`` contain no word.

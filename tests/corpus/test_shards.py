@@ -26,7 +26,8 @@ from nmt_keras.corpus.shards import (
 )
 from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
-from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
+from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer, subword, word
+from nmt_keras.text.normalisation import normalise_lines
 
 FILTERS = FilterConfig(max_tokens=20, max_ratio=3.0)
 
@@ -169,20 +170,21 @@ def test_filters_that_skip_all_pairs_are_refused(tmp_path):
 
 
 def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tmp_path, monkeypatch):
-    learnt_from = {}
+    learnt_from = []
 
-    def fit(config, lines, placeholders):
-        learnt_from[config.kind] = list(lines)
-        return fit_tokenizer(TINY_TEXT, learnt_from[config.kind])
+    def recorded(lines):
+        learnt_from.append(list(lines))
+        return normalise_lines(learnt_from[-1])
 
-    monkeypatch.setattr(preparing, "MAX_LINES", 50)
-    monkeypatch.setattr(preparing, "fit_tokenizer", fit)
+    for module in (subword, word):
+        monkeypatch.setattr(module, "normalise_lines", recorded)
+    monkeypatch.setattr(subword, "MAX_LINES", 50)
     files = [write_pairs(tmp_path / "a.tsv", pairs[:70]), write_pairs(tmp_path / "b.tsv", pairs[70:])]
     prepare(files, tmp_path / "corpus", TokenizerConfig(kind="subword"))
-    assert learnt_from == {
-        "subword": [pair.source for pair in pairs[::3]],  # every second line would be 60 lines, over the limit
-        "word": [pair.target for pair in pairs],
-    }
+    sources, targets = map(list, zip(*pairs, strict=True))
+    assert learnt_from == [sources[::3], targets]  # every second line would be 60 lines, over the limit
+    fit_tokenizer(TokenizerConfig(kind="subword"), sources)
+    assert learnt_from[2] == sources[::3]
 
 
 @pytest.mark.parametrize(("drop", "written"), [(True, 1), (False, 2)])
