@@ -20,6 +20,7 @@ def to_lower(text: tf.Tensor) -> tf.Tensor:
     """Returns strings in lower case. Strings with İ are Turkish or Azerbaijani, where the small letter of I is ı.
 
     Unicode lower-casing of I and J depends on the process's locale (Turkish: I to ı). ASCII lower-casing comes first.
+    Other letters follow the locale: in Greek, capitals lose their accents, and in Lithuanian, i and j keep their dots.
     """
     dotless = tf.where(_contains(text, "İ"), tf.strings.regex_replace(text, "I", "ı"), text)
     ascii_lower = tf.strings.lower(tf.strings.regex_replace(dotless, "İ", "i"))

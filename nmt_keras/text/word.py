@@ -188,9 +188,7 @@ def word_keys(words: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:
         words: [N] string.
         config: Configuration of the tokenizer.
     """
-    keys = tf_text.normalize_utf8(words, "NFD")
-    if config.lowercase:
-        keys = to_lower(keys)  # case_fold_utf8 would turn º into o and ß into ss
+    keys = to_lower(words) if config.lowercase else words  # case_fold_utf8 would turn º into o and ß into ss
     if config.strip_accents:
-        keys = tf.strings.regex_replace(keys, _ACCENTS, r"\1")
+        keys = tf.strings.regex_replace(tf_text.normalize_utf8(keys, "NFD"), _ACCENTS, r"\1")
     return tf_text.normalize_utf8(keys, "NFC")
