@@ -11,19 +11,22 @@ from itertools import pairwise
 from typing import Literal
 
 SPACELESS = {
-    **dict.fromkeys(("Hani", "Hans", "Hant"), ("CJK", "IDEOGRAPHIC NUMBER")),
+    **dict.fromkeys(
+        ("Hani", "Hans", "Hant"),
+        ("CJK", "IDEOGRAPHIC NUMBER", "HANGZHOU", "VERTICAL IDEOGRAPHIC", "OLD CHINESE", "VIETNAMESE ALTERNATE"),
+    ),
     **dict.fromkeys(
         ("Jpan", "Hrkt", "Hira", "Kana"),
         (
             *("CJK", "IDEOGRAPHIC ITERATION", "IDEOGRAPHIC CLOSING"),
-            *("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH KATAKANA"),
+            *("HIRAGANA", "HENTAIGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH KATAKANA"),
         ),
     ),
     **{"Bopo": ("BOPOMOFO",), "Thai": ("THAI",), "Laoo": ("LAO",), "Khmr": ("KHMER",), "Mymr": ("MYANMAR",)},
     **{"Tibt": ("TIBETAN",), "Java": ("JAVANESE",), "Bali": ("BALINESE",), "Lana": ("TAI THAM",)},
     **{"Talu": ("NEW TAI LUE",), "Yiii": ("YI",), "Tang": ("TANGUT",)},
 }
-"""Scripts without spaces between words, each with the first words of the Unicode names of its characters."""
+"""Scripts without spaces between words, each with the first words of the Unicode names of its letters."""
 
 _ACCENTED = re.compile(
     "([^\\W\\d_])"
@@ -105,8 +108,8 @@ def bleu_tokenizer(language: str | None) -> str:
 
 @cache
 def is_spaceless(character: str) -> bool:
-    """Returns ``True`` for a character of a script without spaces between words."""
-    return unicodedata.name(character, "").startswith(_PREFIXES)
+    """Returns ``True`` for a letter, digit or mark of a script without spaces between words."""
+    return unicodedata.category(character)[0] in "LMN" and unicodedata.name(character, "").startswith(_PREFIXES)
 
 
 def is_apart(before: str, character: str) -> bool:

@@ -17,9 +17,9 @@
  */
 
 const SPACE = "▁";
-/** A letter of a script without spaces between words, as in nmt_keras/languages.py. */
+/** A letter, digit or mark of a script without spaces between words, as in nmt_keras/languages.py. */
 const SPACELESS =
-  /[\p{sc=Hani}\p{sc=Hira}\p{sc=Kana}ー\p{sc=Bopo}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\p{sc=Tibt}\p{sc=Java}\p{sc=Bali}\p{sc=Lana}\p{sc=Talu}\p{sc=Yiii}\p{sc=Tang}]/u;
+  /(?=[\p{L}\p{M}\p{N}])[\p{sc=Hani}〆\p{sc=Hira}\p{sc=Kana}ーﾞﾟ\p{sc=Bopo}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\p{sc=Tibt}\p{sc=Java}ꧏ\p{sc=Bali}\p{sc=Lana}\p{sc=Talu}\p{sc=Yiii}\p{sc=Tang}]/u;
 const RIGHT_TO_LEFT = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"]);
 
 /**

@@ -55,4 +55,4 @@ def test_what_is_no_language_is_refused(code):
 
 def test_the_script_of_a_text_tells_whether_its_words_are_separated():
     assert all(map(is_spaceless, "々〆〇我語りょうラーﾗกລខမབ"))
-    assert not any(map(is_spaceless, "añжωक한1 。▁"))
+    assert not any(map(is_spaceless, "añжωक한1 。▁฿・゛"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, LocatorAssertions, Page, Request, Route, expect
 from servers import ROOT
+
+from nmt_keras.corpus.alignments import SPACE
+from nmt_keras.languages import is_apart
 
 CASES = json.loads((ROOT / "tests" / "translation/word_alignments.json").read_text("utf-8"))
 
@@ -132,6 +136,16 @@ def test_an_alignment_of_tokens_becomes_one_of_words(loaded, case):
     )
     assert (found["source"], found["target"]) == (case["source_words"], case["target_words"])
     np.testing.assert_allclose(found["weights"], case["word_alignment"], rtol=1e-6)
+
+
+def test_the_letters_of_scripts_without_spaces_are_those_of_python(loaded):
+    signs = [sign for sign in map(chr, range(0x110000)) if unicodedata.name(sign, "") and sign != SPACE]
+    found = loaded.evaluate(
+        "async (signs) => { const { group } = await import('/words.js'); "
+        "return signs.filter((sign) => group(['▁a', sign]).length > 1); }",
+        signs,
+    )
+    assert found == [sign for sign in signs if is_apart("a", sign)]
 
 
 @pytest.mark.parametrize(
