@@ -183,12 +183,13 @@ function showModel() {
 
 /** Shows an answer: the translation of a text, or that of a sentence with its attention. */
 function showAnswer(found, typed, milliseconds) {
-  const { hypotheses, sourceTokens, text } = found;
+  const { sourceTokens, text, before, after } = found;
+  const hypotheses = found.hypotheses?.map((each) => ({ ...each, text: before + each.text + after }));
   const isText = found.sentences > 1;
   const facts = [`${Math.round(milliseconds)} ms`];
   const show = ({ text, tokens, weights }) => {
     const aligned = alignWords(sourceTokens, tokens, weights);
-    showSentences(aligned, typed.replace(/\s+/gu, " "), text);
+    showSentences(aligned, typed.replace(/[^\S\uFEFF]+/gu, " "), text);
     element("heatmap").replaceChildren(createHeatmap(aligned, sourceLanguage, targetLanguage));
     element("spoken").textContent = text;
     markHeatmap();

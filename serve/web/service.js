@@ -4,7 +4,9 @@
  *
  * An Answer to a sentence is { sourceTokens [S], truncated, hypotheses }. A Hypothesis, best first, is { text, score,
  * logProb, tokens [T], weights [T][S] }: `score` ranks it, `logProb` is in nats. A TextAnswer to at least two sentences
- * is { text, truncated, sentences }. `truncated` is true if a sentence or a text exceeded a limit.
+ * is { text, truncated, sentences }; `truncated` is true if a sentence or the text exceeded a limit. The TextAnswer to
+ * one sentence is { before, sentence, after }: `before` and `after` are the gaps around it, such as a dash or an emoji.
+ * The page puts them around the hypotheses of the Answer to the sentence, which has them, too.
  */
 
 import { ServiceError } from "./problems.js";
@@ -14,7 +16,8 @@ const FIELDS = ["truncated", "source_tokens", "source_lengths", "alignment"];
 const OUTPUTS = {
   align: [...FIELDS, "translation", "score", "log_prob", "target_tokens", "target_lengths"],
   beam: [...FIELDS, "translations", "scores", "log_probs", "tokens", "lengths"],
-  text: ["translation", "truncated", "sentences"],
+  sentences: ["translation", "truncated", "sentences", "target_begins", "target_ends"],
+  text: ["translation", "truncated", "sentences"], // of exports before format 3
 };
 const KIND_OF_STATUS = {
   ...{ 400: "refused", 404: "missing", 408: "timeout", 413: "refused", 429: "busy" },
@@ -56,17 +59,20 @@ export class Service {
 
   async #translate(text, search, signal) {
     const { signatures } = this.model;
-    if (signatures.includes("text") && mayHaveSentences(text)) {
-      const found = await this.#predict("text", text, signal);
-      if (found.sentences > 1) return found;
-    }
-    return this.#predict(signatures.includes(search) ? search : "align", text.replace(/\s+/gu, " "), signal);
+    const splitting = mayBeSplit(text) && ["sentences", "text"].find((each) => signatures.includes(each));
+    const whole = splitting
+      ? await this.#predict(splitting, text, signal, ({ outputs }) => textIn(text, outputs))
+      : { before: "", sentence: text, after: "" };
+    if (whole.sentences > 1) return whole;
+    const one = signatures.includes(search) ? search : "align";
+    return { ...whole, ...(await this.#predict(one, whole.sentence, signal, answerIn)) };
   }
 
-  async #predict(signature, text, signal) {
+  /** Returns what `reader` finds in the answer of a signature. */
+  async #predict(signature, text, signal, reader) {
     const body = JSON.stringify({ signature_name: signature, inputs: { text: [text] } });
     const path = `${this.#path}/versions/${this.model.version}:predict`;
-    return read(signature === "text" ? textIn : answerIn, await this.#ask(path, { method: "POST", body, signal }));
+    return read(reader, await this.#ask(path, { method: "POST", body, signal }));
   }
 
   /** Returns the JSON at a path. Throws after the time limit, or when the signal of the request aborts. */
@@ -89,10 +95,14 @@ async function fetchJson(path, request) {
   throw new ServiceError(KIND_OF_STATUS[response.status] ?? "failed", content?.error ?? "");
 }
 
-/** Returns false if a text has no letter or digit after a line break or a mark that ends sentences: it is one. */
-function mayHaveSentences(text) {
-  const mark = text.search(/[\n.!?…؟۔।॥։።။។。！？｡]/u);
-  return mark >= 0 && /[\p{L}\p{N}]/u.test(text.slice(mark));
+/**
+ * Returns false for a text that is a sentence without gaps: it has no picture (see nmt_keras/io/sentences.py), no line
+ * break, no mark that ends sentences before its last character, and no mark of a line at its beginning.
+ */
+function mayBeSplit(text) {
+  const marks = /^\d*[^\s\p{L}\p{N}¿¡"'«“„‘(]|[\n.!?…؟۔।॥։።။។。！？｡]./su;
+  const pictures = /[•‣⁃\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\u{1f000}-\u{1faff}]/u;
+  return marks.test(text) || pictures.test(text);
 }
 
 /** Applies `reader` to an answer. Throws "unreadable" if it is not an answer of TensorFlow Serving. */
@@ -130,9 +140,14 @@ function readJson(text) {
   }
 }
 
-/** Returns the answer in the outputs of `text` for one text. */
-function textIn({ outputs }) {
-  return { text: outputs.translation[0], truncated: outputs.truncated[0], sentences: outputs.sentences[0] };
+/** Returns the TextAnswer in the outputs of `sentences` or `text`. The gaps lack invisible characters. */
+function textIn(text, { translation, truncated, sentences, target_begins: begins, target_ends: ends }) {
+  if (sentences[0] > 1) return { text: translation[0], truncated: truncated[0], sentences: sentences[0] };
+  const signs = [...translation[0]];
+  const [before, after] = [signs.slice(0, begins?.[0][0] ?? 0), signs.slice(ends?.[0][0] ?? signs.length)];
+  const begin = before.reduce((at, sign) => text.indexOf(sign, at) + sign.length, 0);
+  const end = after.reduceRight((at, sign) => text.lastIndexOf(sign, at - sign.length), text.length);
+  return { sentences: sentences[0], before: before.join(""), sentence: text.slice(begin, end), after: after.join("") };
 }
 
 /** Returns the answer in the outputs of `align` or `beam` for one sentence. Drops padding and repeated texts. */

@@ -269,6 +269,8 @@ def test_another_sentence_is_shown_without_the_former_choices(inside):
         note = inside.panel.get_by_text("The first of 2 sentences is shown.")
         expect(note).to_have_count(text.count("casa"))
     expect(inside.source.nth(2)).to_have_text("duerme.")
+    inside.page.locator("#sentence").fill("# Perro ❤️")
+    expect(inside.source.first).to_have_text("Perro")
     inside.page.locator("#sentence").fill("")
     expect(inside.words.first).to_be_hidden()
 

@@ -204,10 +204,10 @@ def test_enter_translates_at_once_and_breaks_no_line(web):
     web.expect("#sentence").to_have_value("uno dos")
 
 
-def test_the_model_gets_composed_characters_and_single_spaces(web):
+def test_the_model_gets_composed_characters_and_the_page_shows_single_spaces(web):
     web.ask(" un  cafe\N{COMBINING ACUTE ACCENT}\nsolo ")
     web.expect("#source").to_have_text("un café solo")
-    assert web.asked[-1]["inputs"] == {"text": ["un café solo"]}
+    assert web.asked[-1]["inputs"] == {"text": ["un  café\nsolo"]}
 
 
 def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
@@ -232,6 +232,24 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     web.answer(PREDICT, json={"outputs": found})
     web.ask("Uno.\n\nDos.")
     web.expect("#heatmap").to_have_attribute("hidden", "")  # an empty part would still take the focus
+
+
+def test_a_mark_and_a_picture_beside_a_sentence_are_kept_but_the_model_does_not_get_them(web):
+    found = {"translation": ["- uno ❤️"], "truncated": [False], "sentences": [1]}
+    found |= {"target_begins": [[2]], "target_ends": [[5]]}
+    signatures = {"align": aligned([], [], [], ""), "sentences": {"outputs": found}}
+    web.answer(METADATA, json={"metadata": {"signature_def": {"signature_def": signatures}}})
+
+    def answer(route: Route) -> None:
+        if route.request.post_data_json["signature_name"] == "align":
+            route.continue_()
+        else:
+            route.fulfill(json={"outputs": found})
+
+    web.page.route(PREDICT, answer)
+    web.ask("-\u200b uno ❤️")
+    web.expect("#target").to_have_text("- uno ❤️")
+    assert [request["inputs"]["text"] for request in web.asked] == [["-\u200b uno ❤️"], ["uno"]]
 
 
 def test_markup_is_text(web):

@@ -28,7 +28,7 @@ export class Translator {
     return { sourceTokens, truncated, hypotheses: hypotheses.filter(({ text }, k) => texts.indexOf(text) === k) };
   }
 
-  /** Returns the TextAnswer to a text, with the default search; null for one sentence. */
+  /** Returns the TextAnswer to a text, with the default search. It does not translate a single sentence. */
   translateText(text) {
     return translateSentences(this.rules, text, (sentence) => {
       const { hypotheses, truncated } = this.translate("text", sentence);
@@ -39,8 +39,9 @@ export class Translator {
   /** Returns a Trace of a text's first sentence, with the number of sentences, 0 for one; null if it has no words. */
   inspect(text, options) {
     const sentences = [];
-    translateSentences(this.rules, text, (sentence) => ({ text: sentence, truncated: !sentences.push(sentence) }));
-    const source = this.codec.encodeSource(sentences[0] ?? text);
+    const collect = (sentence) => ({ text: sentence, truncated: !sentences.push(sentence) });
+    const whole = translateSentences(this.rules, text, collect);
+    const source = this.codec.encodeSource(sentences[0] ?? whole.sentence);
     if (!source.hasWords) return null;
     const decode = (ids) => this.codec.decode(ids, source);
     return { ...inspect(this.model, this.searches.align[0], source, decode, options), sentences: sentences.length };

@@ -62,7 +62,7 @@ export class Service {
   translate(text, search, signal) {
     return queue(signal, async () => {
       const whole = await ask("translateText", text);
-      const found = whole?.sentences > 1 ? whole : await ask("translate", search, text.replace(/\s+/gu, " "));
+      const found = whole.sentences > 1 ? whole : { ...whole, ...(await ask("translate", search, whole.sentence)) };
       return { ...found, isInTargetLanguage: await ask("isInTargetLanguage", text) };
     });
   }
