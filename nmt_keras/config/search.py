@@ -66,7 +66,7 @@ class SearchConfig:
         require_each(self, lambda value: 0.0 < value < math.inf, "a number above 0", "repetition_penalty")
 
     def __str__(self) -> str:
-        """Returns a short description for reports."""
+        """Returns a description for reports. The length normalisation of a greedy search only changes its scores."""
         if self.beam_size == 1:
             parts = ["greedy"]
         else:
@@ -76,4 +76,6 @@ class SearchConfig:
         parts += [f"repetition penalty {self.repetition_penalty}"] * (self.repetition_penalty != 1.0)
         parts += ["unknown words replaced"] * self.replaces_unknown
         parts += [self.precision] * (self.precision != "float32")
-        return ", ".join(parts)
+        others = ("n_best", "min_tokens", "max_tokens", "unk_allowed")
+        changed = {name: getattr(self, name) for name in others if getattr(self, name) != getattr(SearchConfig, name)}
+        return ", ".join([*parts, *(f"{name.replace('_', ' ')} {value}" for name, value in changed.items())])

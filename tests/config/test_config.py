@@ -396,6 +396,10 @@ def test_a_scale_is_positive(width):
             "beam 4, gnmt length 0.6, coverage 0.2",
         ),
         (SearchConfig(precision="bfloat16"), "greedy, bfloat16"),
+        (
+            SearchConfig(beam_size=3, n_best=2, min_tokens=4, max_tokens=9, unk_allowed=False),
+            "beam 3, plain length 1.0, n best 2, min tokens 4, max tokens 9, unk allowed False",
+        ),
     ],
 )
 def test_a_search_says_what_it_is(search, words):
