@@ -15,6 +15,7 @@ from nmt_keras.check.corpus import FEWEST, Text, cut_off, shares_of, shifts, unr
 from nmt_keras.check.findings import Finding, finding, worst_first
 from nmt_keras.check.forms import FORMS, detokenised
 from nmt_keras.check.language import frequent_words, main_language
+from nmt_keras.config import require
 from nmt_keras.evaluation.metrics import Score, bleu
 
 _LOOP = re.compile(r"(?:\b(\w+(?:\W+\w+){0,3})(?:\W+\1\b){2,})|(?:(\S{1,8}?)\2{3,})")
@@ -42,9 +43,10 @@ def check_outputs(
     """
     counts = {"source": len(source), "reference": len(reference), "output": len(output)}
     size, longest = min(counts.values()), max(counts.values())
+    require(longest > 0, "--source, --reference, --output", "files with lines", "empty files")
     found = finding(
         "uneven-files",
-        1 - size / max(1, longest),
+        1 - size / longest,
         f"The files have different numbers of lines: {counts}.",
         ["Lines after the first missing or additional line do not correspond."],
         f"Write one output line for each source line, also for an empty one: {command}",

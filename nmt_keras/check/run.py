@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from nmt_keras.check.outputs import check_outputs
 from nmt_keras.config import Recipe, SearchConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.metrics import bleu
+from nmt_keras.recipes import options_of
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -55,7 +57,7 @@ def check_log(
     valid = [row for row in rows if row.get("valid_loss") is not None]
     if not trained or not valid:
         return []
-    return worst_first([*_rate(trained, valid, recipe, command), *_fit(trained, valid, command)])
+    return worst_first([*_rate(trained, valid, recipe, command), *_fit(trained, valid, recipe, command)])
 
 
 def _rate(
@@ -105,7 +107,9 @@ def _rate(
     return []
 
 
-def _fit(trained: Sequence[Mapping[str, Any]], valid: Sequence[Mapping[str, Any]], command: str) -> Iterator[Finding]:
+def _fit(
+    trained: Sequence[Mapping[str, Any]], valid: Sequence[Mapping[str, Any]], recipe: Recipe, command: str
+) -> Iterator[Finding]:
     losses = [float(row["valid_loss"]) for row in valid]
     last = float(np.mean([row["cross_entropy"] for row in trained[-3:]]))
     rise, gap = losses[-1] - min(losses), losses[-1] - last
@@ -117,7 +121,8 @@ def _fit(trained: Sequence[Mapping[str, Any]], valid: Sequence[Mapping[str, Any]
             f"validation loss: lowest {min(losses):.2f}, last {losses[-1]:.2f} nats per token",
             f"training loss: {last:.2f} nats per token, {gap:.2f} lower",
         ],
-        f"Train on more pairs, or a smaller model: {command} --model.dropout 0.3 --width 0.5",
+        "Train on more pairs, or a smaller model: "
+        f"{command} --model.dropout {max(0.3, recipe.model.dropout + 0.1):g} --width 0.5",
         {f"{row['step']}": float(row["valid_loss"]) for row in valid},
         "validation loss (nats per token), by step",
     )
@@ -139,17 +144,17 @@ def check_model(
         language: Code of the target language, for BLEU.
         tokenizer: Name of another BLEU tokenizer than that of the language.
     """
-    pairs = held_out[:: max(1, len(held_out) // SENTENCES)][:SENTENCES]
+    pairs, run = held_out[:: max(1, len(held_out) // SENTENCES)][:SENTENCES], shlex.quote(str(path))
     source, reference = [pair.source for pair in pairs], [pair.target for pair in pairs]
     output = [each.text for each in translator.translate(source)]
-    found = [*_reading(translator, source, reference, output, path)]
-    found += _search(translator, source, reference, output, path, language, tokenizer)
-    symptoms = check_outputs(source, reference, output, language, f"nmt translate {path}", tokenizer)
+    found = [*_reading(translator, source, reference, output, run)]
+    found += _search(translator, source, reference, output, run, language, tokenizer)
+    symptoms = check_outputs(source, reference, output, language, f"nmt translate {run}", tokenizer)
     return [*found, *(replace(each, severity=round(SYMPTOMS * each.severity, 4)) for each in symptoms)]
 
 
 def _reading(
-    translator: ModelTranslator, source: Sequence[str], reference: Sequence[str], output: Sequence[str], path: Path
+    translator: ModelTranslator, source: Sequence[str], reference: Sequence[str], output: Sequence[str], run: str
 ) -> Iterator[Finding]:
     """Yields the findings about log-likelihoods: of references, with other sources, and of the translations."""
     other = [*source[len(source) // 2 :], *source[: len(source) // 2]]
@@ -187,7 +192,7 @@ def _reading(
         float(np.mean(better)),
         "The search does not find what the model prefers: many references are more probable than the translations.",
         [f"{np.mean(better):.0%} of the references are more probable", *evidence],
-        f"nmt evaluate {path} --search.beam-size 5",
+        f"nmt evaluate {run} --search.beam-size 5",
     )
 
 
@@ -196,7 +201,7 @@ def _search(
     source: Sequence[str],
     reference: Sequence[str],
     output: Sequence[str],
-    path: Path,
+    run: str,
     language: str | None,
     tokenizer: str | None,
 ) -> Iterator[Finding]:
@@ -210,17 +215,13 @@ def _search(
             others[options] = [each.text for each in translator.with_search(search).translate(source)]
     scores = {name: bleu(texts, reference, language, tokenizer).value for name, texts in others.items()}
     best = max(scores, key=lambda name: scores[name])
-    changed = [
-        f"--search.{name.replace('_', '-')} {value}"
-        for name, value in vars(SearchConfig()).items()
-        if getattr(own, name) != value and name not in (*KEPT, "beam_size", "n_best")
-    ]
+    defaults = options_of(SearchConfig(**kept, beam_size=own.beam_size), own, "search.")
     yield from finding(
         "search-options",
         (scores[best] - scores[""]) / max(1.0, scores[best]) if scores[best] > scores[""] + 1 else 0.0,
         f"The search options cost {scores[best] - scores['']:.1f} BLEU.",
         [f"BLEU {score:.1f}: {name or str(own)}" for name, score in scores.items()],
-        f"nmt evaluate {path} {best} {' '.join(changed)}".strip(),
+        " ".join(filter(None, ["nmt evaluate", run, best, *defaults])),
         {name or "run": score for name, score in scores.items()},
         "BLEU",
     )

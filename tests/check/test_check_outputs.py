@@ -39,6 +39,8 @@ def test_the_references_of_other_lines_and_references_that_are_sources_are_told_
 
 def test_files_of_different_lengths_are_a_finding():
     assert [each.name for each in check_outputs(SOURCES, REFERENCES, TEXTS[:-70])] == ["uneven-files"]
+    with pytest.raises(ValueError, match="received 'empty files'"):
+        check_outputs([], [], [])
 
 
 @pytest.mark.parametrize("tokenizer", [None, "char"])

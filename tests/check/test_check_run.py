@@ -1,11 +1,13 @@
 """Causes in the log of a run, and in its model."""
 
+import shlex
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from nmt_keras import cli
 from nmt_keras.check.run import check_log, check_model
 from nmt_keras.config import Recipe, SearchConfig, TrainConfig
 from nmt_keras.corpus.sample import sample_pairs
@@ -46,6 +48,12 @@ def test_the_log_tells_a_wrong_rate_an_early_stop_and_overfitting(names, rate, r
     assert [each.name for each in found][:1] == names
 
 
+def test_a_model_that_overfits_gets_more_dropout_than_it_has():
+    recipe = replace(RECIPE, model=replace(RECIPE.model, dropout=0.4))
+    (found,) = check_log(log(falling(0.1, 40), [2.0, 2.5, 3.5], 12.0), recipe)
+    assert "--model.dropout 0.5 --width 0.5" in found.remedy
+
+
 class Stub:
     """A translator with given losses that translates every sentence correctly, or by ``texts``."""
 
@@ -77,6 +85,16 @@ def names(stub, tmp_path):
 
 def test_a_sound_model_has_no_findings(tmp_path):
     assert names(Stub(), tmp_path) == []
+
+
+def test_the_remedy_of_search_options_is_a_command(tmp_path):
+    search = SearchConfig(beam_size=3, n_best=2, unk_allowed=False)
+    stub = Stub(texts=lambda text: text[:9], search=search)
+    (remedy,) = (
+        each.remedy for each in check_model(stub, PAIRS, tmp_path / "a run", "en") if each.name == "search-options"
+    )
+    parsed = cli.parse(shlex.split(remedy)[1:])
+    assert (parsed.paths, parsed.search.unk_allowed, parsed.search.n_best) == ((tmp_path / "a run",), True, None)
 
 
 def test_searches_are_compared_within_the_length_of_the_run(tmp_path):
