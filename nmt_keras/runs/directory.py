@@ -84,7 +84,9 @@ def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     path = folder / RECIPE
     if not path.exists():
         if recipe is None:
-            raise FileNotFoundError(f"{path}: expected the recipe of a run, found none. Train a run there first.")
+            exported = "This is an exported version. Pass the run that it was exported from."
+            hint = exported if exported_version(folder) else "Train a run there first."
+            raise FileNotFoundError(f"{path}: expected the recipe of a run, found none. {hint}")
         return recipe
     stored = read_recipe(folder)
     if recipe is None:

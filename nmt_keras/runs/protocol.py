@@ -15,7 +15,7 @@ be resumed: existing results are kept, and a stopped run continues from its last
       NAME-SEED.txt     translations of the test set by this run
       table.json        metrics of the systems, with the protocol
       table.md          these metrics as a Markdown table
-      runs/             run directories; pilots that are not continued are removed
+      runs/             run directories; pilots that diverge or are not continued are removed
 """
 
 import hashlib
@@ -240,18 +240,20 @@ def _work(study: Study, system: Recipe, seed: int, modules: Sequence[str]) -> tu
 
 
 def _train_pilots(study: Study, system: Recipe) -> None:
-    """Trains a system's pilots one after another and writes their result."""
+    """Trains a system's pilots one after another and writes their result, unless all losses are not finite."""
     rows: list[dict[str, Any]] = []
     for factor in study.rates:
         recipe = study.pilot_recipe(system, factor)
         run = Run(study.pilot_folder(recipe), recipe)
         loss = pilot_loss(run, study, study.pilot_end(system))
         rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss, "seconds": _seconds(run)})
+        if loss is None:
+            shutil.rmtree(run.folder)
         tf.keras.backend.clear_session()
     identity = {"recipe": asdict(study.pilot_recipe(system)), "corpus": study.corpus_facts}
     found = {"name": system.name, **identity, "pilot_updates": study.pilot_end(system), "pilots": rows}
-    _write_json(study.pilot_path(system), found)
     chosen, rates = chosen_rate(system.name, rows), [row["learning_rate"] for row in rows]
+    _write_json(study.pilot_path(system), found)
     if chosen in (min(rates), max(rates)):
         which = "lowest" if chosen == min(rates) else "highest"
         print(f"{system.name}: the pilots chose the {which} learning rate, {chosen:g}", file=sys.stderr, flush=True)

@@ -17,6 +17,7 @@ from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
 from nmt_keras.corpus import CorpusOptions, Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.encoding import encode_pairs
+from nmt_keras.corpus.shards import RECORD_FILE
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.export.rebuilding import rebuilt
 from nmt_keras.io.files import read_json, sole_writer, sync_folder, write_whole
@@ -184,10 +185,10 @@ def _require_no_other_files(folder: Path) -> None:
 
     A start copies the best checkpoint first and then writes the vocabularies, before all other files.
     """
-    places = CORPUS, ORIGIN, LOG, CHECKPOINTS, f"{INITIAL}/*"
+    places = RECORD_FILE, CORPUS, ORIGIN, LOG, CHECKPOINTS, f"{INITIAL}/*"
     found = [path for place in places for path in folder.glob(place) if path != folder / INITIAL / "best"]
     require(
-        not found or (folder / "source" / "text.json").exists(),
+        not found or ((folder / "source" / "text.json").exists() and not (folder / RECORD_FILE).exists()),
         "run",
         "a new folder or a run",
         ", ".join(map(str, found[:3])),

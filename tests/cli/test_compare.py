@@ -41,6 +41,16 @@ def test_a_system_that_trains_at_no_rate_is_named():
         chosen_rate("luong-dot", pilots(None, None, None))
 
 
+def test_after_pilots_that_all_diverge_other_rates_can_be_tried(tmp_path, corpus, monkeypatch):
+    monkeypatch.setattr("nmt_keras.runs.protocol.pilot_loss", lambda run, *_: run.folder.mkdir(parents=True))
+    said = []
+    for rates in ((1.0, 2.0), (0.1, 0.2)):
+        with pytest.raises(ChildProcessError):
+            run_study(study(tmp_path, corpus, rates=rates, seeds=(1,)), 1, said.append)
+    assert [len(message.split("Pass lower factors.")) for message in said] == [2, 2]
+    assert [path.name for path in tmp_path.rglob("*")] == ["runs"]
+
+
 def study(folder, parts, **changes):
     return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": parts, "updates": 60, **changes})
 

@@ -51,6 +51,14 @@ def test_another_training_time_is_used_until_there_is_a_checkpoint_and_then_answ
         resolve_recipe(tmp_path, recipe(**time, seed=7))
 
 
+def test_an_exported_version_is_told_from_a_missing_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match="Train a run there first"):
+        resolve_recipe(tmp_path, None)
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(FileNotFoundError, match=r"exported version\. Pass the run"):
+        resolve_recipe(tmp_path, None)
+
+
 def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = CorpusOptions(("a.ja", "a.en"), source_language="ja", target_language="en", max_malformed=0.5)

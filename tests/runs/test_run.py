@@ -138,6 +138,14 @@ def test_a_new_run_overwrites_no_file_of_another_kind(corpus, tmp_path, name):
     assert contents(tmp_path) == {name: b"mine"}
 
 
+def test_a_new_run_does_not_overwrite_the_vocabularies_of_a_prepared_corpus(corpus, tmp_path):
+    (tmp_path / "source").mkdir()
+    for name in ("source/text.json", "prepared.json"):
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match=r"^run: expected a new folder or a run, received .*prepared\.json"):
+        Run(tmp_path, TINY_RECIPE).train(corpus, lambda _: None, lambda *_: None)
+
+
 def test_a_run_is_not_fine_tuned_into_itself(folder, corpus):
     with pytest.raises(ValueError, match=r"expected another directory than RunOptions\.init_from"):
         Run(folder).train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=f"{folder}/../{folder.name}"))
