@@ -51,7 +51,7 @@ class Compare(Command):
     def check(self) -> None:
         """Raises ValueError if a recipe or an option is invalid."""
         require(bool(self.recipes), "RECIPE", "at least one recipe", self.recipes)
-        found = {(recipe.corpus, recipe.filters) for recipe in map(find_recipe, self.recipes)}
+        found = {(recipe.corpus, recipe.filters) for recipe in self.systems}
         require(len(found) == 1, "RECIPE", "recipes with the same selection, split and filters", self.recipes)
         for name, value in {"--updates": self.updates, "--jobs": self.jobs}.items():
             require(value > 0, name, "1 or more", value)

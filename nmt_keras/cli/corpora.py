@@ -8,7 +8,8 @@ import tyro
 
 from nmt_keras.cli.command import Command, Console
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
-from nmt_keras.corpus.columns import Columns
+from nmt_keras.corpus.columns import Columns, require_share
+from nmt_keras.corpus.filtering import MAX_SHARDS
 
 TWO_FILES = tyro.conf.arg(metavar="SOURCE TARGET")
 
@@ -40,11 +41,13 @@ class Prepare(Command):
     target: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def check(self) -> None:
-        """Raises ValueError if there is no file."""
+        """Raises ValueError if there is no file, or an option is out of range."""
         require(bool(self.files or self.corpus), "FILE", "at least one file", self.files)
         for each in self.corpus:
             require(1 <= len(each) <= 2, "--corpus", "one file, or two: source and target", each)
         self.columns.require_readable(() if self.files else min(self.corpus, key=len))
+        require(self.shards is None or 1 <= self.shards <= MAX_SHARDS, "--shards", f"1 to {MAX_SHARDS}", self.shards)
+        require_share(self.max_malformed)
 
     def __call__(self, console: Console) -> None:
         """Prepares the corpus and prints its folder."""
@@ -88,8 +91,10 @@ class Select(Command):
     """Maximum share of malformed lines in a pair of files, from 0 to 1. Malformed lines are skipped."""
 
     def check(self) -> None:
-        """Raises ValueError if the output is not named as gzipped text."""
+        """Raises ValueError if the output is not named as gzipped text, or an option is out of range."""
         require(self.to.suffix == ".gz", "--to", "a file name that ends in .gz", str(self.to))
+        require(self.words > 0, "--words", "1 or more", self.words)
+        require_share(self.max_malformed)
 
     def __call__(self, console: Console) -> None:
         """Selects the pairs and prints the file."""

@@ -390,7 +390,7 @@ class ModelConfig:
         uses dot-product attention, its units are set to the scaled annotation size. If the embeddings are tied, the
         embedding size is set to the scaled size of the output layer.
         """
-        require(0.0 < width < math.inf, "width", "a positive number", width)
+        require(0.0 < width < math.inf, "width (--width)", "a positive number", width)
 
         def times(size: int, multiple: int = 1) -> int:
             return max(multiple, multiple * round(width * size / multiple))

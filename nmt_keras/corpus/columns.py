@@ -101,6 +101,11 @@ TERM = re.compile(r"[!-~]*[A-Za-z0-9_]")
 """A cell without spaces and without a mark at the end, such as train or news.txt."""
 
 
+def require_share(max_malformed: float) -> None:
+    """Raises ValueError unless the maximum share of malformed lines is from 0 to 1."""
+    require(0 <= max_malformed <= 1, "max_malformed (--max-malformed)", "a share from 0 to 1", max_malformed)
+
+
 class Layout(NamedTuple):
     """Columns of source and target in a table, counted from 0."""
 

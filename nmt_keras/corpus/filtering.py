@@ -47,6 +47,9 @@ def pair_key(pair: Pair) -> bytes:
     return hashlib.blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=16).digest()
 
 
+MAX_SHARDS = 512  # all are open at once while pairs are encoded
+
+
 def shard_of(key: bytes, shards: int) -> int:
     """Returns the number of the shard of a pair with ``key``. Equal pairs are in the same shard."""
     return int.from_bytes(key[:8], "big") % shards

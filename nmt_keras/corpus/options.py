@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from nmt_keras.config import require
-from nmt_keras.corpus.columns import Columns, is_spanish_english
+from nmt_keras.corpus.columns import Columns, is_spanish_english, require_share
 from nmt_keras.corpus.download import PAIRS_LICENCE
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.io.lines import STANDARD_INPUT, STDIN, TEXT_SUFFIXES
@@ -55,6 +55,7 @@ class CorpusOptions(Columns):
         parallel = len(self.corpus or self.valid) > 1 and not self.tables
         self.require_readable((self.corpus or self.valid) if parallel else ())
         super().__post_init__()
+        require_share(self.max_malformed)
         require(
             len(self.corpus) <= 2 or self.tables,
             "--corpus",

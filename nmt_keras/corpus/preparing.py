@@ -20,7 +20,7 @@ import numpy as np
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.encoding import MAX_LEFT_OUT, encode_pairs
-from nmt_keras.corpus.filtering import Rejection, pair_key, reject_text, shard_of
+from nmt_keras.corpus.filtering import MAX_SHARDS, Rejection, pair_key, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_files
 from nmt_keras.corpus.shards import (
     LOST,
@@ -41,7 +41,6 @@ from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_OF_SHARD = 100_000
 MIN_SHARDS = 16  # an epoch shuffles by permuting the shards, so it needs several
-MAX_SHARDS = 512  # all are open at once while pairs are encoded
 Place = str | Path
 
 
@@ -85,7 +84,6 @@ def prepare(
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
     require(shards is None or 1 <= shards <= MAX_SHARDS, "shards", f"1 to {MAX_SHARDS}", shards)
     folder = Path(folder)
-    require_new(folder)
     columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
     sides = [each if isinstance(each, tuple) else (each,) for each in files]
     require_files(path for each in sides for path in each)
@@ -94,15 +92,14 @@ def prepare(
     def pairs(found: ReadReport) -> Iterator[Pair]:
         return found.pairs(chain.from_iterable(stream_files(each, columns) for each in sides))
 
-    report("counting the pairs")
-    found = ReadReport()
-    count = sum(1 for _ in pairs(found))
-    require_usable(found, names, max_malformed)
-    shards = shards or min(max(-(-count // PAIRS_OF_SHARD), MIN_SHARDS), MAX_SHARDS)
-    report(f"learning the vocabularies; {found}")
-
     with sole_writer(folder):
-        require_new(folder)  # another process may have prepared it meanwhile
+        require_new(folder)
+        report("counting the pairs")
+        found = ReadReport()
+        count = sum(1 for _ in pairs(found))
+        require_usable(found, names, max_malformed)
+        shards = shards or min(max(-(-count // PAIRS_OF_SHARD), MIN_SHARDS), MAX_SHARDS)
+        report(f"learning the vocabularies; {found}")
         remove_leftovers(folder)
         tokenizers = (
             fit_tokenizer(source, (pair.source for pair in pairs(ReadReport())), placeholders, count),

@@ -18,8 +18,7 @@ from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard
 
-from nmt_keras.config import require
-from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout
+from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout, require_share
 from nmt_keras.io.lines import INVISIBLE, JOINERS, OF_ENCODING, byte_blocks, open_text, with_file
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
@@ -387,7 +386,7 @@ def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> N
 
 def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
     """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
-    require(0 <= max_malformed <= 1, "max_malformed (--max-malformed)", "a share from 0 to 1", max_malformed)
+    require_share(max_malformed)
     worst = report.faults.most_common(1)[0][0] if report.faults else None
     file = report.first_faults[0].file if report.first_faults else name
     hint = with_file(HINTS.get(worst, ""), file) if worst else ""

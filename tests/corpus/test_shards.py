@@ -24,6 +24,7 @@ from nmt_keras.corpus.shards import (
     read_shard,
     write_shard,
 )
+from nmt_keras.io.files import sole_writer
 from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer, subword, word
@@ -160,6 +161,13 @@ def test_a_folder_with_other_content_is_refused_and_left_as_it_is(pairs, tmp_pat
     with pytest.raises(FileExistsError, match=r"taken: expected a new folder"):
         prepare([file], folder)
     assert names(folder) == {name}
+
+
+def test_a_second_preparation_ends_before_it_reads(pairs, tmp_path):
+    file, said = write_pairs(tmp_path / "a.tsv", pairs), []
+    with sole_writer(tmp_path / "out"), pytest.raises(ValueError, match="another process"):
+        prepare([file], tmp_path / "out", report=said.append)
+    assert said == []
 
 
 def test_filters_that_skip_all_pairs_are_refused(tmp_path):
