@@ -68,7 +68,7 @@ def announce_steps(say: Callable[[str], None]) -> Iterator[None]:
 def demonstrate(
     corpus: SplitCorpus, languages: Languages, folder: Path, say: Callable[[str], None], steps: Iterator[None]
 ) -> None:
-    """Runs the steps after training and evaluation. Reuses an identical export of an earlier demo.
+    """Runs the steps after training and evaluation.
 
     Args:
         corpus: The corpus of the run.

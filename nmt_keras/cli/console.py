@@ -92,7 +92,9 @@ def with_options(message: str) -> str:
 
     both = r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)"
     message = re.sub(both, lambda names: f"{names[2]} {names[1] or ''}".rstrip(), message)
-    changed = r"(?<![\w./-])(?:train|model|search|source|target|corpus)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
+    changed = (
+        r"(?<![\w./-])(?:train|model|search|source|target|corpus|filters)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
+    )
     message = re.sub(changed, lambda field: f"--{field[0].replace('_', '-')}", message)
     place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
     return re.sub(r"^paths?: ", f"{place}: ", message)

@@ -9,11 +9,11 @@ import tyro
 
 from nmt_keras.cli.command import Command, Console, Flag, SearchCommand, load_translator
 from nmt_keras.config import ExportConfig, require
-from nmt_keras.io.files import read_json, read_rows
+from nmt_keras.io.files import make_writable_folder, read_json, read_rows
 from nmt_keras.io.usage import read_options
 from nmt_keras.manifest import exported_version, serving_search
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
-from nmt_keras.runs.directory import LOG, RECIPE, SCORES, read_origin, read_recipe
+from nmt_keras.runs.directory import LOG, RECIPE, SCORES, is_run, read_origin, read_recipe
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Recipes(Command):
 class Runs(Command):
     """List the runs in a folder and its subfolders: minutes of training, BLEU, recipe and path.
 
-    BLEU is that of the last evaluation of the test or validation set. Before an evaluation, it is the highest BLEU of
-    the sample that training translates.
+    BLEU is that of the test or validation set, which nmt train translates at its end. Before that, it is the highest
+    BLEU of the sample that training translates.
     """
 
     computes: ClassVar[bool] = False
@@ -118,8 +118,13 @@ class Export(SearchCommand):
         """``True`` if the command writes an HTML file."""
         return self.to is not None and self.to.suffix.lower() == ".html"
 
+    @property
+    def _place(self) -> Path:
+        """The HTML file, or the folder of the model's versions."""
+        return self.to or Path("saved_models") / self.path.resolve().name
+
     def check(self) -> None:
-        """Raises ValueError if an option has no effect on what the command writes."""
+        """Raises ValueError if an option has no effect on what the command writes or is invalid, OSError for --to."""
         useless = {
             "--float16": not self.is_html and self.float16,
             "--max-to-keep": self.is_html and self.max_to_keep is not None,
@@ -131,6 +136,10 @@ class Export(SearchCommand):
         for option, given in useless.items():
             expected = f"{'a folder' if self.is_html else 'an HTML file'} with {option}"
             require(not given, "--to", expected, str(self.to), f"Remove {option}, or change --to.")
+        require(self.max_to_keep is None or self.max_to_keep >= 1, "--max-to-keep", "at least 1", self.max_to_keep)
+        require(not is_run(self._place), "--to", "another folder than a run", str(self._place))
+        if self.is_html:
+            make_writable_folder(self._place.parent)
 
     def __call__(self, console: Console) -> None:
         """Exports the run and prints what it wrote: the folder of the version, or the HTML file.
@@ -145,7 +154,6 @@ class Export(SearchCommand):
         from nmt_keras.runs import Run
         from nmt_keras.translation.model_translator import ModelTranslator
 
-        folder = self.to or Path("saved_models") / self.path.resolve().name
         run, languages = Run(self.path), read_origin(self.path).language_tags
         translator = load_translator(self.path, self.ensemble, self.search)
         assert isinstance(translator, ModelTranslator)
@@ -161,7 +169,7 @@ class Export(SearchCommand):
                 raise ValueError("--verify: the export failed the checks above. No version was written.")
 
         check = require_verified if self.verify else None
-        print(export(translator, folder, facts, self.options, max_to_keep=self.max_to_keep, check=check))
+        print(export(translator, self._place, facts, self.options, max_to_keep=self.max_to_keep, check=check))
 
     def _write_html(self) -> None:
         """Writes the HTML file, with the page of the server's package."""
@@ -173,7 +181,6 @@ class Export(SearchCommand):
         from nmt_keras.export.rebuilding import Parts, rebuilt
         from nmt_keras.runs import Run
 
-        assert self.to is not None
         if version := exported_version(self.path):
             parts, facts = rebuilt(version)
             facts |= {"version": version.name}
@@ -187,7 +194,7 @@ class Export(SearchCommand):
         given = {field: value for field, value in asdict(self.options).items() if value}
         facts |= {"export": {**facts.get("export", {}), **given}}
         web = files(nmt_keras_serve) / "web"
-        write_html(self.to, name, parts, facts, self.search, web, float16=self.float16)
+        write_html(self._place, name, parts, facts, self.search, web, float16=self.float16)
         print(self.to)
 
 

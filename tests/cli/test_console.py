@@ -74,6 +74,7 @@ def test_lines_are_counted_on_a_terminal_that_shows_no_results(out, error, shown
         ("TrainConfig.__init__() got minuets", "TrainConfig.__init__() got minuets"),
         ("has another recipe: train.max_tokens 40 -> 4, model.encoder.units 3 -> 5.",
          "has another recipe: --train.max-tokens 40 -> 4, --model.encoder.units 3 -> 5."),
+        ("has another recipe: filters.max_ratio 3.0 -> 2.0.", "has another recipe: --filters.max-ratio 3.0 -> 2.0."),
         ("train.tsv: 40 -> 4", "train.tsv: 40 -> 4"),
     ],
 )  # fmt: skip
