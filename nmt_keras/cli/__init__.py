@@ -28,6 +28,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NoReturn
 
 import tyro
@@ -35,7 +36,7 @@ import tyro
 import nmt_keras
 from nmt_keras.cli.cache import use_compilation_cache
 from nmt_keras.cli.check import Check
-from nmt_keras.cli.command import SETTINGS, Command, named_modules, shortened
+from nmt_keras.cli.command import SETTINGS, Command, shortened, values_of
 from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.corpora import Prepare, Select
@@ -96,14 +97,14 @@ def parse(arguments: Sequence[str]) -> Command:
     short = not {"-h", "--help"}.isdisjoint(options)
     if kind is Serve:
         return Serve.read(program, options)
-    import_modules(named_modules(options))
+    import_modules(values_of("--import", options))
     if kind is not None and not HELP.isdisjoint(options):
         join_help(kind)
     with one_line_errors(program):
         try:
             if not name.startswith("-"):
                 require_choice("COMMAND", tuple(COMMANDS), name)
-            command: Command = tyro.cli(
+            parsed: Command = tyro.cli(
                 any_command() if kind is None else shortened(kind, kind.rare) if short else kind,
                 prog=program,
                 description=inspect.cleandoc(str(kind.__doc__)) if kind else ABOUT,
@@ -111,6 +112,7 @@ def parse(arguments: Sequence[str]) -> Command:
                 default=tyro.MISSING_NONPROP if kind is None or short else kind.defaults(options),
                 config=SETTINGS,
             )
+            command = replace(parsed, typed=tuple(options))
             command.require_effects(options)
             command.check()
             if isinstance(command, Train) and command.recipe != recipe_name(options):
@@ -137,6 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise SystemExit(128 + signal.SIGPIPE) from None
+        if error.__context__ and error.__context__.__cause__:  # ``_run`` has printed the first error
+            raise error.__context__ from None
         _fail(1, error)
 
 
@@ -147,7 +151,7 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         if arguments == ["--version"]:
             print(f"nmt {nmt_keras.__version__}")
             return
-        kind, early = COMMANDS.get(arguments[0] if arguments else ""), bool(named_modules(arguments))
+        kind, early = COMMANDS.get(arguments[0] if arguments else ""), bool(values_of("--import", arguments))
         command = None if early else parse(arguments)
         console = Console()
         # child processes of a comparison could not empty the cache after an error

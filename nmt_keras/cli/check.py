@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from nmt_keras.check.findings import Finding
-from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, named_run
+from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, named_corpus, named_run, values_of
 from nmt_keras.cli.startup import import_tensorflow
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus import CorpusOptions
@@ -17,7 +17,7 @@ from nmt_keras.io.files import make_writable_folder, read_rows, write_whole
 from nmt_keras.io.lines import read_lines
 from nmt_keras.languages import is_language, standard_tag
 from nmt_keras.recipes import options_of, train_command
-from nmt_keras.runs.directory import LOG, RECIPE, imports, is_run, read_origin, read_recipe, require_corpus
+from nmt_keras.runs.directory import LOG, RECIPE, imports, is_run, read_recipe, require_corpus
 
 FOUND = 3  # exit code if there are findings
 MAX_OUTPUT = 1 << 28  # maximum number of bytes of each file of translations
@@ -53,8 +53,7 @@ class Check(Command):
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command with the corpus of the run in ``arguments``."""
-        run = named_run(arguments)
-        return tyro.MISSING_NONPROP if run is None else cls(data=read_origin(run))
+        return tyro.MISSING_NONPROP if named_run(arguments) is None else cls(data=named_corpus(arguments))
 
     def check(self) -> None:
         """Raises ValueError unless the options name exactly one corpus, run or set of translations."""
@@ -64,8 +63,14 @@ class Check(Command):
         )
         wanted = "a corpus, a run, or --source, --reference and --output"
         require(bool(corpus) != any(files) and any(files) == all(files), "CORPUS", wanted, (*self.paths, *files))
-        require(self._run is not None or self.data.prepared is None, "--prepared", "text", self.data.prepared)
-        require(self.repaired is None or bool(corpus), "--repaired", "a corpus", str(self.repaired))
+        is_text = bool(corpus) and self.data.prepared is None
+        require(self.repaired is None or is_text, "--repaired", "a corpus of text", str(self.repaired))
+        for option, given, hint in (
+            ("--prepared", self.data.prepared, "Check the files that it was prepared from."),
+            ("--corpus", self.paths and self.data.corpus, "Pass the files once."),
+            ("--max-malformed", values_of("--max-malformed", self.typed), "Malformed lines are a finding."),
+        ):
+            require(self._run is not None or not given, option, "a run with this option", given, hint)
         require(not (self.repaired and self.repaired.is_dir()), "--repaired", "a file", str(self.repaired))
         if self.paths and self._run is None:
             replace(self.data, corpus=self.paths)  # raises ValueError

@@ -16,9 +16,10 @@ import tyro
 from nmt_keras.cli.console import Console
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
 from nmt_keras.cores import available_cores
+from nmt_keras.corpus import CorpusOptions
 from nmt_keras.io.lines import TEXT_SUFFIXES
 from nmt_keras.manifest import default_search, exported_version
-from nmt_keras.runs.directory import is_run, read_recipe
+from nmt_keras.runs.directory import is_run, read_origin, read_recipe, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.translation.translator import Translator
@@ -75,6 +76,8 @@ class Command(ABC):
     imports: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="import", metavar="MODULE")] = ()
     """Python module that registers layers of your own with nmt_keras.register. Can be repeated. A run that was trained
     with it needs it in each command. The module can run any code."""
+    typed: SUPPRESSED[tyro.conf.Fixed[tuple[str, ...]]] = ()
+    """The words of the command line."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
@@ -144,8 +147,8 @@ class SearchCommand(RunCommand):
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command with the search options of the run or the exported version in ``arguments``."""
-        search = named_search(arguments)
-        return tyro.MISSING_NONPROP if search is None else cls(path=tyro.MISSING, search=search)
+        model = named_model(arguments)
+        return tyro.MISSING_NONPROP if model is None else cls(path=tyro.MISSING, search=own_search(model))
 
 
 def require_sentences(sentences: Sequence[str]) -> None:
@@ -156,11 +159,11 @@ def require_sentences(sentences: Sequence[str]) -> None:
         require(not is_file, "SENTENCE", "a sentence", each, f"To read a file, run nmt translate RUN < {each}.")
 
 
-def named_modules(arguments: Sequence[str]) -> list[str]:
-    """Returns the values of --import. Words after ``--`` are sentences."""
+def values_of(option: str, arguments: Sequence[str]) -> list[str]:
+    """Returns the first value of each occurrence of ``option``. Words after ``--`` are sentences."""
     options = takewhile(lambda each: each != "--", arguments)
-    words = [word for each in options for word in (each.split("=", 1) if each.startswith("--import=") else [each])]
-    return [value for option, value in pairwise(words) if option == "--import"]
+    words = [word for each in options for word in (each.split("=", 1) if each.startswith("--") else [each])]
+    return [value for name, value in pairwise(words) if name.replace("_", "-") == option]
 
 
 def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:
@@ -179,12 +182,25 @@ def named_run(arguments: Sequence[str], option: str | None = None) -> Path | Non
     return None
 
 
-def named_search(arguments: Sequence[str]) -> SearchConfig | None:
-    """Returns the search of the first run directory in ``arguments``, else of the first exported version."""
-    if run := named_run(arguments):
-        return read_recipe(run).search
+def named_model(arguments: Sequence[str]) -> Path | None:
+    """Returns the first run directory in ``arguments``, else the first exported version."""
     exported = (exported_version(Path(each)) for each in arguments if each and not each.startswith("-"))
-    return next((default_search(version) for version in exported if version), None)
+    return named_run(arguments) or next(filter(None, exported), None)
+
+
+def own_search(model: Path) -> SearchConfig:
+    """Returns the search of a run directory or an exported version."""
+    return read_recipe(model).search if is_run(model) else default_search(model)
+
+
+def named_corpus(arguments: Sequence[str]) -> CorpusOptions:
+    """Returns the corpus options of the first run directory in ``arguments``, else those of a new run.
+
+    The file of --corpus replaces the download of a run: it has the same languages and columns.
+    """
+    run = named_run(arguments)
+    data, to_read = CorpusOptions() if run is None else read_origin(run), values_of("--corpus", arguments)
+    return with_languages_of(run, data).downloaded() if run and data.languages and to_read else data
 
 
 def load_translator(
@@ -220,7 +236,7 @@ def load_translator(
         wanted = f"at most {most}, the number of hypotheses of the exported version {path}"
         require(n_best <= most, "--n-best", wanted, n_best, "Pass a lower number, or the run.")
     require(
-        search in translator.searches,
+        search in translator.searches[: 1 if n_best else 2],  # the signature ``beam`` gives the n best
         "--search",
         f"the search of the exported version {path} ({translator.searches[0]}), or --search.beam-size 1",
         str(search),

@@ -7,13 +7,24 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import tyro
 
-from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Console, Flag, load_translator, named_run, named_search
+from nmt_keras.cli.command import (
+    RARE,
+    SIDE_BY_SIDE,
+    Command,
+    Console,
+    Flag,
+    load_translator,
+    named_corpus,
+    named_model,
+    own_search,
+    values_of,
+)
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus import SET_NAMES, CorpusOptions, Pair, evaluation_pairs, part_sha256
-from nmt_keras.io.files import read_json
+from nmt_keras.io.files import make_writable_folder, read_json
 from nmt_keras.io.lines import CUT, tell_lines
 from nmt_keras.markdown import latex_tables
-from nmt_keras.runs.directory import CORPUS, is_run, read_origin, read_recipe, require_corpus
+from nmt_keras.runs.directory import CORPUS, is_run, read_recipe, require_corpus, with_languages_of
 
 
 @dataclass(frozen=True)
@@ -52,8 +63,8 @@ class Evaluate(Command):
     """More runs with the same vocabularies. They are evaluated together with RUN as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options of all runs. Default: those of the first run's recipe. Beside a run, an exported version uses its
-    own search."""
+    """Search options of all runs. Default: those of the first run's recipe. Each exported version uses its own search,
+    or greedy search with --search.beam-size 1."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
@@ -61,15 +72,13 @@ class Evaluate(Command):
 
         Of the corpus options of the run, only the languages and the limits apply to ``--pairs``.
         """
-        run, search = named_run(arguments), named_search(arguments)
-        if search is None:
+        model, data = named_model(arguments), named_corpus(arguments)
+        if model is None:
             return tyro.MISSING_NONPROP
-        data = CorpusOptions() if run is None else read_origin(run)
-        if any(each.partition("=")[0] == "--pairs" for each in arguments):
-            source, target = data.language_tags
-            data = replace(data, source_language=source, target_language=target, languages=None)
+        if values_of("--pairs", arguments):
+            data = replace(with_languages_of(model, data), languages=None)
             data = replace(data, source_column=None, target_column=None, reverse=False)
-        return cls(paths=tyro.MISSING, data=data, search=search)
+        return cls(paths=tyro.MISSING, data=data, search=own_search(model))
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other."""
@@ -86,6 +95,8 @@ class Evaluate(Command):
         )
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
         require(not (self.json and self.latex), "--latex", "either --json or --latex", "both")
+        if self.to is not None:
+            make_writable_folder(self.to)
 
     def __call__(self, console: Console) -> None:
         """Prints the report."""
@@ -93,6 +104,7 @@ class Evaluate(Command):
         from nmt_keras.evaluation.gold import read_gold
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.evaluation.report import Report, evaluate, gold_error
+        from nmt_keras.translation.exported import ServedTranslator
         from nmt_keras.translation.model_translator import ModelTranslator
 
         source_language, target_language = self.data.language_tags
@@ -101,8 +113,13 @@ class Evaluate(Command):
         gold = read_gold(self.gold) if self.gold else []
         reports: dict[str, Report] = {}
         searches, errors, beside_run = {}, {}, any(map(is_run, self.paths))
+        greedy = "1" in values_of("--search.beam-size", self.typed)
         for name, (path, *others) in self._systems().items():
-            translator = load_translator(path, others, None if beside_run and not is_run(path) else self.search)
+            takes_options = is_run(path) or (path == self.paths[0] and not beside_run)
+            translator = load_translator(path, others, self.search if takes_options else None)
+            if greedy and not takes_options:
+                own = replace(translator.search, beam_size=1, n_best=None)
+                translator = cast(ServedTranslator, translator).with_search(own)
             searches[name] = str(translator.search)
             if gold:
                 expected = "run directories, because exports do not align given pairs"

@@ -9,8 +9,17 @@ from typing import Annotated, Any
 
 import tyro
 
-from nmt_keras.cli.command import Command, Console, SearchCommand, load_translator, named_search, require_sentences
+from nmt_keras.cli.command import (
+    Command,
+    Console,
+    SearchCommand,
+    load_translator,
+    named_model,
+    own_search,
+    require_sentences,
+)
 from nmt_keras.config import require
+from nmt_keras.io.files import make_writable_folder
 from nmt_keras.io.lines import sentence_blocks
 from nmt_keras.runs.directory import LOG
 
@@ -80,16 +89,17 @@ class Plot(Command):
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command whose heatmaps have the search options of the run or export in ``arguments``."""
-        search = named_search(arguments)
-        if "heatmap" not in arguments or search is None:
+        model = named_model(arguments)
+        if "heatmap" not in arguments or model is None:
             return tyro.MISSING_NONPROP
-        return cls(picture=Heatmap(path=tyro.MISSING, sentences=tyro.MISSING, search=search))
+        return cls(picture=Heatmap(path=tyro.MISSING, sentences=tyro.MISSING, search=own_search(model)))
 
     def check(self) -> None:
-        """Raises ValueError if the options of the picture are invalid."""
+        """Raises ValueError if the options of the picture are invalid, or OSError if it cannot be written."""
         to = self.picture.to
         require(to.suffix.lower() in SUFFIXES, "--to", "a file name that ends in .svg, .png or .pdf", str(to))
         self.picture.check()
+        make_writable_folder(to.parent)
 
     def __call__(self, console: Console) -> None:
         """Writes the picture and prints the name of its file."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import RARE, Command, Console, named_run
+from nmt_keras.cli.command import RARE, SETTINGS, Command, Console, named_corpus, named_run, values_of
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus import SAMPLE_NAME, SET_NAMES, CorpusOptions, CorpusUnavailable, SplitCorpus, evaluation_pairs
 from nmt_keras.io.files import read_rows
 from nmt_keras.io.lines import CUT, message, tell_lines
+from nmt_keras.io.usage import one_line_errors
 from nmt_keras.languages import spaced
 from nmt_keras.manifest import exported_version
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, SMALL_CORPUS, find_recipe
-from nmt_keras.runs.directory import LOG, initial_recipe, is_run, read_origin, require_corpus, with_languages_of
+from nmt_keras.runs.directory import LOG, initial_recipe, is_run, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.runs.training_data import PreparedSplit
@@ -80,13 +81,12 @@ class Train(Command):
             ValueError: there is no such recipe.
         """
         name, run, tuned = recipe_name(arguments), named_run(arguments), named_run(arguments, "--init-from")
-        data = CorpusOptions() if run is None else read_origin(run)
+        data = named_corpus(arguments)
         if name is not None:
             return cls(name, data=data, settings=find_recipe(name))
         if copied := run or tuned:
             return cls(data=data, settings=initial_recipe(copied))
-        of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
-        return cls(settings=SAMPLE if of_sample else CONDITIONAL_GRU)
+        return cls(settings=SAMPLE if SAMPLE_NAME in values_of("--corpus", arguments) else CONDITIONAL_GRU)
 
     def check(self) -> None:
         """Raises ValueError if a number is not positive, there is more than one length, or --init-from is wrong."""
@@ -130,8 +130,8 @@ class Train(Command):
         Raises:
             ValueError: the recipe is invalid.
         """
-        is_scaled = self.width == 1.0 or self.settings.name.endswith(f"-x{self.width:g}")  # the recipe of a run
-        recipe = self.settings if is_scaled else self.settings.scaled(self.width)
+        is_scaled = self.recipe is None and self.settings.name.endswith(f"-x{self.width:g}")  # the recipe of a run
+        recipe = self.settings if is_scaled or self.width == 1.0 else self.settings.scaled(self.width)
         if self.lengths != (None, None, None):
             train = replace(recipe.train, steps=self.steps, epochs=self.epochs, minutes=self.minutes)
             recipe = replace(recipe, train=train)
@@ -142,8 +142,10 @@ class Train(Command):
         is_given = self.recipe is not None or self.width != 1.0 or self.options.init_from is not None
         if self.data.languages is None or is_given or (self.run is not None and is_run(self.run)):
             return recipe
-        if self.settings == CONDITIONAL_GRU and len(corpus.train) < SMALL_CORPUS_PAIRS:
-            recipe = replace(self, settings=SMALL_CORPUS).chosen()
+        if len(corpus.train) < SMALL_CORPUS_PAIRS:  # the recipe's fields on the command line apply to this one
+            with one_line_errors("nmt train"):
+                small = tyro.cli(Train, args=self.typed, default=Train(settings=SMALL_CORPUS), config=SETTINGS)
+            recipe = small.chosen()
         minutes = recipe.train.minutes
         if minutes is None and recipe.train.epochs is not None:
             words = sum(len(spaced(pair.target).split()) for pair in corpus.train)
@@ -208,12 +210,12 @@ class Train(Command):
         if not is_chief(strategy):
             return folder
         parts = {"valid": corpus.valid, "test": corpus.test}
-        scored = run.scores()
+        scored, quoted = run.scores(), shlex.quote(str(folder))
         if missing := [part for part, pairs in parts.items() if pairs and part not in scored]:
             translator = run.translator()
             for part in missing:
                 pairs = evaluation_pairs(parts[part], key_side=corpus.key_side)
-                few = f" of {len(parts[part]):,} (for all: nmt evaluate {folder} --part {part} --all-pairs)"
+                few = f" of {len(parts[part]):,} (for all: nmt evaluate {quoted} --part {part} --all-pairs)"
                 sentences = f"{len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}"
                 console.say(f"translating the {SET_NAMES[part]}, {sentences}")
                 found = run.evaluate(translator, part, pairs, data.target_language, data.bleu_tokenizer)
@@ -226,7 +228,7 @@ class Train(Command):
         signs = [each.what for each in check_log(read_rows(folder / LOG)[0], recipe)]
         signs += [f"{part}: BLEU is low." for part, score in run.scores().items() if score["bleu"] < LOW_BLEU]
         if signs:
-            console.say(f"Warning: {signs[0]} To find the cause: nmt check {folder}")
+            console.say(f"Warning: {signs[0]} To find the cause: nmt check {quoted}")
         return folder
 
 
@@ -253,10 +255,12 @@ class Demo(Command):
         recipe = find_recipe(self.recipe) if self.recipe else CONDITIONAL_GRU
         next(steps)
         try:
-            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say, filters=recipe.filters)
+            corpus = load_corpus(
+                data, recipe.corpus, Path("data"), console.say, with_alignments=True, filters=recipe.filters
+            )
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
-            data = replace(data, corpus=(SAMPLE_NAME,), languages=None, valid=(), test=())
+            data = replace(data, corpus=(SAMPLE_NAME,), languages=None, valid=(), test=(), alignments=None)
             corpus = load_corpus(data, recipe.corpus, Path("data"), console.say, filters=recipe.filters)
         next(steps)
         if self.recipe is None and corpus.name == SAMPLE_NAME:

@@ -318,6 +318,10 @@ class Align(RunCommand):
     paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 
+    idle: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "--translations": ("--source-column", "--target-column", "--reverse")
+    }
+
     pairs: Annotated[Pairs, tyro.conf.arg(name="")] = field(default_factory=Pairs)
     translations: Flag = False
     """Translate the lines of standard input, and print TRANSLATION<TAB>LINKS. Also for exported versions."""

@@ -102,6 +102,8 @@ def test_options_change_single_fields_the_width_and_the_time_of_a_recipe(tmp_pat
     assert (narrow.name, narrow.model.decoder.units) == ("luong-base-x0.1", 100)
     write_recipe(tmp_path, narrow)
     assert cli.parse(["train", "--width", "0.1", "--run", str(tmp_path)]).chosen() == narrow  # the same command again
+    again = cli.parse(["train", str(tmp_path / "recipe.json"), "--width", "0.1"])
+    assert again.chosen().model.decoder.units == 10
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,16 @@ def test_the_run_gives_the_defaults_of_options_and_the_runs_of_an_ensemble_do_no
     write_recipe(tmp_path / "run", TINY_RECIPE)
     assert cli.parse(["export", run]).search.beam_size == 5
     assert cli.parse(["export", run, "--search.beam-size", "1"]).search.beam_size == 1
+    with pytest.raises(ValueError, match="--to: expected another folder than a run"):
+        cli.parse(["export", run, "--to", other])
+
+
+def test_an_exported_version_gives_the_languages_of_pairs(tmp_path):
+    (tmp_path / "assets.extra").mkdir()
+    (tmp_path / "saved_model.pb").touch()
+    manifest = {"format": 3, "languages": {"source": "en", "target": "ja"}, "search": {}}
+    (tmp_path / "assets.extra" / "manifest.json").write_text(json.dumps(manifest))
+    assert cli.parse(["evaluate", str(tmp_path), "--pairs", "a.tsv"]).data.language_tags == ("en", "ja")
 
 
 # Results
@@ -246,10 +258,19 @@ def test_a_warning_about_a_table_from_standard_input_names_the_line_of_the_row(r
     assert "in 1 line of standard input; the first is line 4." in said.err
 
 
-def test_the_output_of_a_table_is_checked_before_the_run_is_loaded(tmp_path, fails):
-    (tmp_path / "a.csv").touch()
-    command = ["translate", tmp_path / "none", tmp_path / "a.csv", "--column", "0", "--to", tmp_path / "a.csv" / "b"]
-    assert "a.csv: expected a folder that can be written" in fails(*command)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate x a.csv --column 0 --to a.csv/b",
+        "evaluate x --to a.csv",
+        "plot curves x --to a.csv/b.svg",
+        "export x --to a.csv/b.html",
+    ],
+)
+def test_the_output_is_checked_before_the_run_is_loaded(command, tmp_path, fails, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").touch()
+    assert "a.csv: expected a folder that can be written" in fails(command)
 
 
 def test_lines_that_lose_markup_are_counted_and_the_first_is_named(run_folder, type_in, capsys):
@@ -357,6 +378,14 @@ def test_a_closed_output_ends_a_command_quietly():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_a_full_disk_at_standard_output_is_one_error():
+    code = "from nmt_keras import cli; cli.nmt_keras.__version__ = '9' * 99999; cli.main(['--version'])"
+    command = [sys.executable, "-c", code]  # more than the buffer holds
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("nmt: ")) == (1, 1)
+
+
 def test_a_command_succeeds_without_standard_output_and_standard_error():
     command = ["sh", "-c", '"$0" -m nmt_keras recipes >&- 2>&-', sys.executable]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
@@ -398,9 +427,11 @@ def test_the_recipe_for_a_pair_of_languages_depends_on_its_size(offline, monkeyp
     answers("train", "--languages", "deu-eng")
     held = cli.parse(["evaluate", "old", "--pairs", "mine.tsv", "--source-column", "1", "--target-column", "0"]).data
     assert (held.languages, held.language_tags, held.source_column) == (None, ("de", "en"), 1)
-    names = ["small-corpus", "small-corpus", "conditional-gru", "tutorial", *["conditional-gru"] * 3]
+    moved = cli.parse(["train", "--run", "old", "--corpus", "deu-eng.zip"]).data
+    assert (moved.corpus, moved.language_tags, moved.source_column) == (("deu-eng.zip",), ("de", "en"), 1)
+    names = [*["small-corpus"] * 3, "tutorial", *["conditional-gru"] * 3]
     assert [recipe.name for recipe in chosen] == names
-    assert chosen[1].train.minutes == 4
+    assert (chosen[1].train.minutes, chosen[2].train.batch_size) == (4, 32)
     assert "--languages: expected two languages" in fails("train", "--languages", "deu-fra", code=2)
 
 
@@ -494,6 +525,12 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
         assert searches["wide"].startswith(beam)
     message = fails("translate", exported, "No.", "--search.beam-size", 4)
     assert re.search(rf"--search: .*{re.escape(str(exported))}.*received 'beam 4", message)
+    (second,) = answers("export", run_folder, "--to", tmp_path / "second")
+    for options, starts in (((), ("beam 3", "beam 5")), (("--search.beam-size", 1), ("greedy", "greedy"))):
+        first, other = report(exported, second, *options, *own[:2])["systems"]
+        assert (first["search"].startswith(starts[0]), other["search"].startswith(starts[1])) == (True, True)
+    assert report(wide, exported, "--search.beam-size", 1, *own[:2])["systems"][1]["search"].startswith("greedy")
+    assert "--search: " in fails("translate", exported, "No.", "--n-best", 2, "--search.beam-size", 1)
     assert "--gold: " in fails("evaluate", exported, *own)
     assert "at most 3" in fails("translate", exported, "No.", "--n-best", 4)
 
