@@ -5,9 +5,9 @@ from nmt_keras.config.checks import (
     record_from,
     require,
     require_choice,
-    require_choices,
     require_each,
     require_positive,
+    require_types,
     without_removed,
 )
 from nmt_keras.config.corpus import CorpusConfig, FilterConfig, PairFilters
@@ -43,8 +43,8 @@ __all__ = [
     "record_from",
     "require",
     "require_choice",
-    "require_choices",
     "require_each",
     "require_positive",
+    "require_types",
     "without_removed",
 ]

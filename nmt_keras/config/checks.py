@@ -5,7 +5,6 @@ import math
 import re
 import typing
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from nmt_keras.io.errors import require, require_choice
@@ -19,10 +18,43 @@ def choices(kind: type) -> dict[str, tuple[str, ...]]:
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
 
 
-def require_choices(record: Any) -> None:
-    """Raises ValueError unless each ``Literal`` field of a configuration has one of its allowed values."""
-    for name, allowed in choices(type(record)).items():
-        require_choice(f"{type(record).__name__}.{name}", allowed, getattr(record, name))
+_WRITTEN = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text in quotation marks",
+    type(None): "null",
+}
+
+
+def require_types(record: Any) -> None:
+    """Raises ValueError unless each field of a configuration has a value of the type that its hint declares.
+
+    Numbers must be finite. A whole number is also accepted where the hint is ``float``.
+    """
+    for name, hint in typing.get_type_hints(type(record)).items():
+        value, where = getattr(record, name), f"{type(record).__name__}.{name}"
+        if typing.get_origin(hint) is typing.Literal:
+            require_choice(where, typing.get_args(hint), value)
+        elif not _has_type(value, hint):
+            kinds = typing.get_args(hint) or (hint,)
+            expected = " or ".join(_WRITTEN.get(each, str(each)) for each in kinds)
+            is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
+            whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
+            require(False, where, expected, value, "Write it without quotation marks." if is_quoted else whole)
+
+
+def _has_type(value: object, hint: Any) -> bool:
+    kinds = typing.get_args(hint)
+    if typing.get_origin(hint) is typing.Literal:
+        return value in kinds
+    if typing.get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(isinstance(each, kinds[0]) for each in value)
+    if kinds:
+        return any(_has_type(value, each) for each in kinds)
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    is_bool = isinstance(value, bool)  # for Python, a bool is an int
+    return is_finite and isinstance(value, int | float if hint is float else hint) and (hint is bool or not is_bool)
 
 
 def require_each(record: Any, holds: Callable[[Any], bool], expected: str, *names: str) -> None:
@@ -33,8 +65,8 @@ def require_each(record: Any, holds: Callable[[Any], bool], expected: str, *name
 
 
 def require_positive(record: Any, *names: str) -> None:
-    """Raises ValueError unless each field in ``names`` is a whole number of at least 1."""
-    require_each(record, lambda value: type(value) is int and value >= 1, "a whole number of at least 1", *names)
+    """Raises ValueError unless each field in ``names`` is at least 1."""
+    require_each(record, lambda value: value >= 1, "a whole number of at least 1", *names)
 
 
 class Rule(NamedTuple):
@@ -89,20 +121,11 @@ def without_removed(kind: type, fields: dict[str, Any], where: str = "") -> dict
     return {name: value for name, value in fields.items() if name not in removed}
 
 
-_WRITTEN = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text in quotation marks",
-    type(None): "null",
-}
-
-
 def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
     """Returns the dataclass ``kind`` with the values ``fields``, as read from JSON or YAML.
 
-    Nested objects become dataclasses, and lists become tuples, as the type hints declare. A whole number is also
-    accepted where the hint is ``float``. All other values must have the type of the hint.
+    Nested objects become dataclasses, and lists become tuples, as the type hints declare. The dataclass checks the
+    values; see ``require_types``.
 
     Args:
         kind: The dataclass.
@@ -117,14 +140,16 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
         raise ValueError(
             f"{where.rstrip('.') or kind.__name__}: expected an object with fields, received {fields!r:.40}."
         )
-    hints, values = typing.get_type_hints(kind), {}
+    hints: dict[str, Any] = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
     nested = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
     for name, value in without_removed(kind, fields, where).items():
         require_choice(f"{where}{name}", tuple(hints), name)
         if name in nested:
             values[name] = record_from(nested[name], value, f"{where}{name}.")
         else:
-            values[name] = _checked(value, hints[name], f"{where}{name}")
+            is_tuple = isinstance(value, list) and typing.get_origin(hints[name]) is tuple
+            values[name] = tuple(value) if is_tuple else value
     for each in dataclasses.fields(typing.cast(Any, kind)):
         has_default = each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
         require(has_default or each.name in values, f"{where}{each.name}", "a value", None, "Add the field.")
@@ -134,21 +159,3 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
         prefixes = {kind.__name__: where, **{hint.__name__: f"{where}{name}." for name, hint in nested.items()}}
         classes = rf"\b({'|'.join(prefixes)})\."
         raise ValueError(re.sub(classes, lambda found: prefixes[found[1]], str(error))) from error
-
-
-def _checked(value: Any, hint: Any, where: str) -> Any:
-    """Returns ``value``, with a tuple in place of a list. Raises ValueError if its type is not that of ``hint``."""
-    from typeguard import TypeCheckError, check_type  # imported here so that `nmt --help` is fast
-
-    if typing.get_origin(hint) is typing.Literal:  # checked by the dataclass, which suggests the nearest choice
-        return value
-    kinds = typing.get_args(hint) or (hint,)
-    is_bool, is_finite = isinstance(value, bool), not isinstance(value, float) or math.isfinite(value)
-    if is_finite and (bool in kinds or not is_bool):  # for typeguard, a bool is a number
-        with suppress(TypeCheckError):
-            return check_type(tuple(value) if isinstance(value, list) else value, hint)
-    expected = " or ".join(_WRITTEN.get(each, str(each)) for each in kinds)
-    is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
-    whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
-    remedy = "Write it without quotation marks." if is_quoted else whole
-    raise ValueError(f"{where}: expected {expected}, received {value!r}. {remedy}".rstrip())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choices, require_each, require_positive
+from nmt_keras.config.checks import require, require_each, require_positive, require_types
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class PairFilters:
     """If True, a pair that occurs several times is kept once."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         require_each(self, lambda ratio: ratio is None or ratio >= 1.0, "None, or at least 1", "max_ratio")
 
 
@@ -35,8 +36,8 @@ class FilterConfig(PairFilters):
     drop_duplicates: bool = True
 
     def __post_init__(self) -> None:
-        require(self.max_tokens >= 2, "FilterConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         super().__post_init__()
+        require(self.max_tokens >= 2, "FilterConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CorpusConfig:
     """Seed of the shuffled split."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.first is not None:
             require_positive(self, "first")
-        require_choices(self)
         require(self.seed >= 0, "CorpusConfig.seed", "0 or more", self.seed)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nmt_keras.config.checks import require, require_positive
+from nmt_keras.config.checks import require, require_positive, require_types
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class MicroBatchingConfig:
     """Maximum number of waiting batches. Further requests are rejected with UNAVAILABLE (503) and may be retried."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         require_positive(self, "max_batch_size", "threads", "queue")
         require(self.wait_ms >= 0.0, "MicroBatchingConfig.wait_ms", "0 or more", self.wait_ms)
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
-from nmt_keras.config.checks import Rule, require, require_choices, require_each, require_positive, require_rules
+from nmt_keras.config.checks import Rule, require, require_each, require_positive, require_rules, require_types
 
 AttentionKind = Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"]
 
@@ -64,8 +64,8 @@ class EncoderConfig:
     """Number of attention heads per layer. Self-attention encoders only."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         _require_registered("EncoderConfig.cell", CellName, "cell", self.cell)
-        require_choices(self)
         require_positive(self, "units", "layers", "heads")
         require_rules(self, ENCODER_RULES)
 
@@ -97,8 +97,8 @@ class AttentionConfig:
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         _require_registered("AttentionConfig.kind", AttentionKind, "score", self.kind)
-        require_choices(self)
         require_positive(self, "units", "window", "max_source_positions")
         require(
             (self.has_scores and self.kind != "location") or self.span == "global",
@@ -127,7 +127,9 @@ DECODER_RULES = (
         "DecoderConfig.input_feeding",
         "False unless DecoderConfig.order is 'update-then-attend' and DecoderConfig.output is 'attentional'",
         lambda decoder: (
-            not decoder.input_feeding or (decoder.order, decoder.output) == ("update-then-attend", "attentional")
+            not decoder.input_feeding
+            or decoder.order in REGISTERED["decoder"]
+            or (decoder.order == "update-then-attend" and decoder.output in ("attentional", *REGISTERED["output"]))
         ),
         "Input feeding passes the attentional vector to the next step.",
     ),
@@ -145,7 +147,7 @@ DECODER_RULES = (
         "DecoderConfig.output_state",
         "'current' with DecoderConfig.order {order!r}",
         lambda decoder: (
-            decoder.order == "attend-then-update"
+            decoder.order in ("attend-then-update", *REGISTERED["decoder"])
             or decoder.output not in ("maxout", "linear")
             or decoder.output_state == "current"
         ),
@@ -216,10 +218,10 @@ class DecoderConfig:
     """Maximum number of target tokens, including END. Self-attention decoders only."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         _require_registered("DecoderConfig.order", DecoderOrder, "decoder", self.order)
         _require_registered("DecoderConfig.cell", CellName, "cell", self.cell)
         _require_registered("DecoderConfig.output", OutputName, "output", self.output)
-        require_choices(self)
         require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
         require_rules(self, DECODER_RULES)
 
@@ -308,7 +310,11 @@ MODEL_RULES = (
     Rule(
         "DecoderConfig.output",
         "'state' with AttentionConfig.kind 'none'",
-        lambda model: model.attention.kind != "none" or model.decoder.output == "state",
+        lambda model: (
+            model.attention.kind != "none"
+            or model.decoder.order in REGISTERED["decoder"]
+            or model.decoder.output in ("state", *REGISTERED["output"])
+        ),
         "The other outputs require a context.",
     ),
     Rule(
@@ -331,7 +337,7 @@ MODEL_RULES = (
         _TIED,
         lambda model: (
             not model.decoder.tie_embeddings
-            or model.decoder.output == "state"
+            or model.decoder.output in ("state", *REGISTERED["output"])
             or model.decoder.output_units == model.embedding_size
         ),
     ),
@@ -377,18 +383,18 @@ class ModelConfig:
     orthogonal (Bahdanau et al. 2014). "uniform": all weights uniform in [-0.1, 0.1]."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         require_positive(self, "embedding_size")
         rates = ("dropout", "output_dropout", "recurrent_dropout")
         require_each(self, lambda rate: rate is None or 0.0 <= rate < 1.0, "a probability in [0, 1)", *rates)
-        require_choices(self)
         require_rules(self, MODEL_RULES)
 
     def scaled(self, width: float) -> Self:
         """Returns the model with all sizes multiplied by ``width`` and rounded.
 
         Sizes of self-attention layers are rounded to a multiple of twice the number of heads. If a recurrent decoder
-        uses dot-product attention, its units are set to the scaled annotation size. If the embeddings are tied, the
-        embedding size is set to the scaled size of the output layer.
+        uses dot-product attention, its units are set to the scaled annotation size. If the embeddings are tied to a
+        built-in output layer, the embedding size is set to its scaled size.
         """
         require(0.0 < width < math.inf, "width (--width)", "a positive number", width)
 
@@ -405,7 +411,7 @@ class ModelConfig:
             units = encoder.annotation_size
         decoder = replace(decoder, units=units, output_units=times(decoder.output_units))
         embedding_size = times(self.embedding_size)
-        if decoder.tie_embeddings:
+        if decoder.tie_embeddings and decoder.output not in REGISTERED["output"]:
             embedding_size = decoder.units if decoder.output == "state" else decoder.output_units
         attention = replace(attention, units=times(attention.units))
         return replace(self, embedding_size=embedding_size, encoder=encoder, attention=attention, decoder=decoder)

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from nmt_keras.config.checks import record_from, require
+from nmt_keras.config.checks import record_from, require, require_types
 from nmt_keras.config.corpus import CorpusConfig, PairFilters
 from nmt_keras.config.model import ModelConfig
 from nmt_keras.config.search import SearchConfig
@@ -35,6 +35,7 @@ class Recipe:
     """Filters of the training pairs."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         decoder, attention = self.model.decoder, self.model.attention
         require(bool(self.name.strip()) and "/" not in self.name, "Recipe.name", "a name without /", self.name)
         for name, tokens in {

@@ -1,10 +1,9 @@
 """Configuration of the search for translations."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choices, require_each, require_positive
+from nmt_keras.config.checks import require, require_each, require_positive, require_types
 from nmt_keras.cores import available_cores
 
 BATCHES_AT_ONCE = max(2, min(8, available_cores()))
@@ -46,6 +45,7 @@ class SearchConfig:
     "bfloat16" is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         require_positive(self, "beam_size", "min_tokens", "max_tokens")
         require(
             self.min_tokens <= self.max_tokens,
@@ -59,11 +59,9 @@ class SearchConfig:
             f"None, or 1 to beam_size ({self.beam_size})",
             self.n_best,
         )
-        require_choices(self)
-        require_each(self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta")
-        if self.no_repeat_ngram_size != 0:
-            require_positive(self, "no_repeat_ngram_size")
-        require_each(self, lambda value: 0.0 < value < math.inf, "a number above 0", "repetition_penalty")
+        names = ("length_alpha", "coverage_beta", "no_repeat_ngram_size")
+        require_each(self, lambda value: value >= 0, "0 or more", *names)
+        require_each(self, lambda value: value > 0.0, "a number above 0", "repetition_penalty")
 
     def __str__(self) -> str:
         """Returns a description for reports. The length normalisation of a greedy search only changes its scores."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choices
+from nmt_keras.config.checks import require, require_types
 
 PAD, UNK, START, END = 0, 1, 2, 3
 """Ids of the special tokens: padding, unknown word, first decoder input, last token of a sentence."""
@@ -30,7 +30,7 @@ class TokenizerConfig:
     set. Subword tokenizers only."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        require_types(self)
         require(
             self.vocabulary_size > 4,
             "TokenizerConfig.vocabulary_size",

@@ -1,10 +1,9 @@
 """Configuration of training, and training options that are not part of a recipe."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choices, require_each, require_positive
+from nmt_keras.config.checks import require, require_each, require_positive, require_types
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,7 @@ class TrainConfig:
     """If True, compiles the forward and backward pass with XLA. None uses XLA, except on several GPUs."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         require(
             [self.steps, self.epochs, self.minutes].count(None) == 2,
             "TrainConfig.steps, TrainConfig.epochs, TrainConfig.minutes",
@@ -106,7 +106,7 @@ class TrainConfig:
         )
         require_each(
             self,
-            lambda value: value is None or 0 < value < math.inf,
+            lambda value: value is None or value > 0,
             "a positive number",
             "epochs",
             "minutes",
@@ -138,7 +138,6 @@ class TrainConfig:
             "augmentation",
         )
         require(self.seed < 2**31, "TrainConfig.seed", "less than 2^31", self.seed)
-        require_choices(self)
 
 
 @dataclass(frozen=True)
@@ -163,12 +162,13 @@ class RunOptions:
     """Number of updates that TensorFlow's profiler records, after the first ten updates; 0 for no profile."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         require_each(self, lambda value: value >= 0, "0 or more", "profile")
         more = self.more_minutes, self.more_epochs
         require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "at most one of them", more)
         require_each(
             self,
-            lambda value: value is None or 0 < value < math.inf,
+            lambda value: value is None or value > 0,
             "a positive number",
             "more_minutes",
             "more_epochs",

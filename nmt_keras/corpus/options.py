@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from nmt_keras.config import require
+from nmt_keras.config import require, require_types
 from nmt_keras.corpus.columns import Columns, is_spanish_english, require_share
 from nmt_keras.corpus.download import PAIRS_LICENCE
 from nmt_keras.corpus.sample import SAMPLE_NAME
@@ -50,6 +50,7 @@ class CorpusOptions(Columns):
     """Test pairs: a TSV file, or two files. Requires --valid."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         if self.languages is not None:
             self._require_pair(self.languages)
         parallel = len(self.corpus or self.valid) > 1 and not self.tables

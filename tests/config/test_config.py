@@ -21,6 +21,7 @@ from nmt_keras.config import (
     TokenizerConfig,
     TrainConfig,
 )
+from nmt_keras.config.model import REGISTERED
 
 WRONG = [
     (TokenizerConfig, {"kind": "letters"}, "kind"),
@@ -112,6 +113,11 @@ WRONG = [
     (TrainConfig, {"batch_tokens": 512.5}, "batch_tokens"),
     (TrainConfig, {"steps": 10.5, "minutes": None}, "steps"),
     (SearchConfig, {"no_repeat_ngram_size": 1.5}, "no_repeat_ngram_size"),
+    (SearchConfig, {"length_alpha": float("inf")}, "length_alpha"),
+    (TrainConfig, {"max_tokens": 40.0}, "max_tokens"),
+    (TrainConfig, {"warmup_steps": 1.5}, "warmup_steps"),
+    (TrainConfig, {"xla": 1}, "xla"),
+    (Recipe, {"name": 5}, "name"),
     (TrainConfig, {"precision": "half"}, "precision"),
     (TrainConfig, {"max_to_keep": 0}, "max_to_keep"),
     (TrainConfig, {"max_skipped": 0}, "max_skipped"),
@@ -363,6 +369,24 @@ def test_a_model_scaled_by_1_is_the_same_and_every_other_scale_fits_too(parts):
             ),
         )
         assert kept == config, "nothing but widths changes"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"decoder": {"order": "own"}},
+        {"decoder": {"order": "own", "input_feeding": True}},
+        {"attention": {"kind": "none"}, "decoder": {"order": "own"}},
+        {"attention": {"kind": "none"}, "decoder": {"output": "own"}},
+        {"decoder": {**LUONG, "output": "own", "input_feeding": True, "output_state": "current"}},
+        {"embedding_size": 7, "decoder": {"output": "own", "tie_embeddings": True}},
+    ],
+)
+def test_registered_decoders_and_output_layers_combine_with_all_others(parts, monkeypatch):
+    for part in ("decoder", "output"):
+        monkeypatch.setitem(REGISTERED, part, {"own"})
+    config = composed(**parts)
+    assert config.scaled(1.0) == config
 
 
 def test_scaling_multiplies_every_width():
