@@ -29,8 +29,9 @@ class Bigram(keras.Model):
     def __init__(self, units=3, rate=0.3):
         super().__init__()
         self.rate = rate
-        self.embedding = self.add_weight(name="embedding", shape=(V, units), initializer="random_normal")
-        self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
+        single = {"initializer": "random_normal", "autocast": False}  # the policy mixed_float16 only scales the loss
+        self.embedding = self.add_weight(name="embedding", shape=(V, units), **single)
+        self.kernel = self.add_weight(name="kernel", shape=(units, V), **single)
 
     def call(self, inputs, randomness=None, sampling_probability=None):
         source, target = inputs

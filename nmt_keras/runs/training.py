@@ -216,7 +216,7 @@ def _copy_exported(version: Path, to: Path, recipe: Recipe) -> tuple[Tokenizers,
     (checkpoint,) = manifest["checkpoints"]
     model = parts.translator(recipe.search).model
     # SGD, because the checkpoint contains the optimizer, which starts from the beginning
-    updater = Updater(model, replace(recipe.train, optimizer="sgd"))
+    updater = Updater(model, replace(recipe.train, optimizer="sgd", precision="float32"))
     Checkpoints(to, updater).save("best", Progress(step=checkpoint["step"]))
     parent = {"run": str(version.resolve()), "checkpoint": checkpoint, "corpus": manifest["corpus"]}
     return tokenizers, [parent, *manifest.get("ancestors", ())]

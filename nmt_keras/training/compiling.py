@@ -15,7 +15,7 @@ from nmt_keras.training.updater import Updater
 def compile_updates(
     updater: Updater, batches: BatchSource, report: Callable[[str], None], within: float = math.inf
 ) -> None:
-    """Compiles or traces an update of each bucket, then restores weights, optimizer and counters.
+    """Compiles or traces an update of each bucket, then restores the model's variables, optimizer and counters.
 
     Args:
         updater: Updater to compile.
@@ -27,7 +27,7 @@ def compile_updates(
         ValueError: they will take longer. The compilation is estimated from the buckets compiled so far.
     """
     start, count = time.perf_counter(), len(batches.buckets)
-    state = [*updater.variables, *updater.optimizer.variables, *updater.stability.variables]
+    state = [*updater.model.variables, *updater.optimizer.variables, *updater.stability.variables]
     before = [variable.numpy() for variable in state]
     updater.stability.scale.assign(1.0)  # an overflow would skip the change of the weights
     start_names_anew()

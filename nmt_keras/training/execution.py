@@ -14,9 +14,12 @@ BFLOAT16_PRODUCTS: Final = "bfloat16-products"
 
 def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
     """Builds the model of a recipe in the dtype policy of its precision."""
-    precision = recipe.train.precision
-    dtype = precision if precision.startswith("mixed_") else "float32"
-    return build_model(recipe.model, source_vocabulary_size, target_vocabulary_size, dtype)
+    return build_model(recipe.model, source_vocabulary_size, target_vocabulary_size, _policy(recipe.train.precision))
+
+
+def _policy(precision: str) -> str:
+    """Returns the dtype policy of a model that is trained in a precision."""
+    return precision if precision.startswith("mixed_") else "float32"
 
 
 def uses_xla(config: TrainConfig, model: Seq2Seq) -> bool:
@@ -28,13 +31,13 @@ def uses_xla(config: TrainConfig, model: Seq2Seq) -> bool:
     Raises:
         ValueError: the precision does not fit the device or the model's dtype policy.
     """
-    policy = model.dtype_policy.name
+    policy, wanted = model.dtype_policy.name, _policy(config.precision)
     require(
-        config.precision != BFLOAT16_PRODUCTS or policy == "float32",
+        policy == wanted,
         "model",
-        f"the dtype policy float32 for the precision {BFLOAT16_PRODUCTS}",
+        f"the dtype policy {wanted} for the precision {config.precision}",
         policy,
-        f"Build the model under float32, or train with precision {policy}.",
+        f"Build the model under {wanted}, or train with precision {policy}.",
     )
     gpus = len(tf.config.list_logical_devices("GPU")) * find_cluster()[0]
     compiled = gpus <= 1 if config.xla is None else config.xla

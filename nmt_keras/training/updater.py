@@ -51,12 +51,14 @@ def batch_loss(
         source: [B, S] int32.
         target: [B, T] int32. END is included, followed by PAD.
         smoothing: Float in [0, 1). Label smoothing.
-        randomness: See ``Seq2Seq.call``.
+        randomness: See ``Seq2Seq.call``. If given, layers of one's own run in training mode, such as
+            ``keras.layers.Dropout``.
         sampling: See ``sampling_probability`` of ``Seq2Seq.call``.
         alignment: [B, T, S] float32. Alignments for ``guided_alignment``; ``None`` for no guided alignment.
         guided_weight: Weight of the guided alignment loss in the total.
     """
-    output = model((source, decoder_inputs(target)), randomness=randomness, sampling_probability=sampling)
+    inputs, training = (source, decoder_inputs(target)), randomness is not None
+    output = model(inputs, training=training, randomness=randomness, sampling_probability=sampling)
     loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
     if alignment is None:
         return loss

@@ -60,7 +60,8 @@ def test_a_run_in_a_folder_of_any_name_resumes_and_none_of_its_checkpoints_is_se
     ids=["many options", "float16", "XLA"],
 )
 @pytest.mark.long
-def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields):
+def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields, dtype_policy):
+    dtype_policy(fields.get("precision", "float32"))
     settings, losses = config(checkpoint_every=2, log_every=1, **fields), (3.0, 3.5, 2.0, 2.5)
     whole = Trained(batches, tmp_path / "whole", settings, losses=losses)()
     killed = tmp_path / "killed"

@@ -71,9 +71,10 @@ def test_a_real_model_learns_in_float16_with_weights_in_single(dtype_policy):
     assert (int(updater.stability.skipped), float(updater.stability.scale)) == (0, FIRST_LOSS_SCALE)
 
 
-def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_as_well(dtype_policy):
+@pytest.mark.parametrize("fields", [{}, {"precision": "bfloat16-products", "xla": True}])
+def test_a_model_that_computes_in_bfloat16_is_trained_in_no_other_precision(dtype_policy, fields):
     dtype_policy("mixed_bfloat16")
     model = build_model(TINY_MODEL, V, V)
     Updater(model, config(precision="mixed_bfloat16"))
     with pytest.raises(ValueError, match=r"policy float32 .* received 'mixed_bfloat16'"):
-        Updater(model, config(precision="bfloat16-products", xla=True))
+        Updater(model, config(**fields))

@@ -99,10 +99,11 @@ def test_only_skipped_updates_at_the_smallest_loss_scale_count_as_a_row():
 
 
 @pytest.mark.long
-def test_a_scaled_loss_gives_the_same_update(batches):
+def test_a_scaled_loss_gives_the_same_update(batches, dtype_policy):
     weights = []
     for precision in ("float32", "mixed_float16"):  # the model computes in float32, so only the scale differs
         keras.utils.set_random_seed(5)
+        dtype_policy(precision)
         model = Bigram()
         metrics = Updater(model, config(precision=precision)).train_step([next(batches.epoch(0))], 3, 0.05)
         weights.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])

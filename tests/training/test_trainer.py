@@ -20,6 +20,7 @@ from bigram import (
     END,
     STEPS,
     Bigram,
+    Logits,
     Run,
     V,
     assert_same_checkpoints,
@@ -32,6 +33,7 @@ from reference import adam, clip
 from tiny import TINY_RECIPE
 
 from nmt_keras.config import AttentionConfig
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Interrupted, Updater, batch_loss, checkpoints_in, load_weights, read_log, trainer
 from nmt_keras.training.compiling import compile_updates
@@ -47,7 +49,27 @@ def whole(batches, tmp_path_factory):
     return Run(batches, tmp_path_factory.mktemp("whole"))()
 
 
+class Dropping(Bigram):
+    """A Bigram with a layer of Keras that counts its draws."""
+
+    def __init__(self):
+        super().__init__(rate=0.0)
+        self.drop = keras.layers.Dropout(0.5, seed=1)
+
+    def call(self, *inputs, **others):
+        return Logits(self.drop(super().call(*inputs, **others).logits))
+
+
 # An update
+
+
+def test_layers_of_keras_run_in_training_mode_in_an_update_alone(batches):
+    model, batch = Dropping(), next(batches.epoch(0))
+    losses = [
+        float(batch_loss(model, batch.source, batch.target, 0.0, randomness=randomness).total)
+        for randomness in (None, None, Randomness(1, 0))
+    ]
+    assert losses[0] == losses[1] != losses[2]
 
 
 @pytest.mark.parametrize(("denominator", "divisor"), [("tokens", 5.0), ("sentences", 2.0)])
@@ -82,7 +104,7 @@ def test_minutes_are_refused_if_several_workers_train(batches, tmp_path, monkeyp
 
 @pytest.mark.long
 def test_compiling_reports_each_shape_and_leaves_no_trace():
-    model, batches = Bigram(), random_batches(2)
+    model, batches = Dropping(), random_batches(2)
     updater = Updater(model, config(xla=True))
     updater.train_step([next(batches.epoch(0))], 5, 0.05)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
