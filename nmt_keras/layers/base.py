@@ -79,8 +79,8 @@ class Part(keras.layers.Layer, ABC):
         transpose: bool = False,
     ) -> tf.Tensor:
         """Returns x W + b in this layer's compute dtype; see ``layers.matmul``."""
-        if isinstance(x, Context) and (product := x.times(kernel)) is not None:
-            return product
+        if isinstance(x, Context) and not transpose and (product := x.times(kernel)) is not None:
+            return product if bias is None else product + self.cast(bias)
         return matmul(self.cast(x), kernel, bias, transpose=transpose)
 
     def quantize(self, mode: str, *_: object, **__: object) -> NoReturn:

@@ -120,7 +120,8 @@ class Cell(Part):
     @property
     def state_size(self) -> int | list[int]:
         """Widths of the tensors of a state."""
-        sizes = [self.units] * len(tf.nest.flatten(self.zero_state(1)))
+        with tf.init_scope():  # the graph gets no zeros
+            sizes = [self.units] * len(tf.nest.flatten(self.zero_state(1)))
         return sizes if len(sizes) > 1 else self.units
 
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:

@@ -38,11 +38,15 @@ class Context:
 
 
 def products(vectors: tf.Tensor, readers: list[Part]) -> dict[str, tf.Tensor]:
-    """Returns C h_j for the ``context_kernel`` C of each layer that has one, by the kernel's path.
+    """Returns C h_j for the ``context_kernel`` C [D, P] of each layer that has one, by the kernel's path.
 
     Args:
         vectors: [B, S, D] float, the annotations.
         readers: Layers that multiply contexts.
     """
     kernels = [(layer, getattr(layer, "context_kernel", None)) for layer in readers]
-    return {kernel.path: layer.matmul(vectors, kernel) for layer, kernel in kernels if kernel is not None}
+    return {
+        kernel.path: layer.matmul(vectors, kernel)
+        for layer, kernel in kernels
+        if kernel is not None and kernel.shape[0] == vectors.shape[-1]
+    }

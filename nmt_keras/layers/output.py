@@ -97,7 +97,9 @@ class OutputLayer(Part):
             features: [B, T, feature_size] float.
             embeddings: [V, E], the embeddings of the target tokens, which are W if ``tie_embeddings``.
         """
-        require(embeddings is not None or not self.tie_embeddings, "embeddings", "a matrix with tied embeddings", None)
+        if self.tie_embeddings:
+            shape, received = (self.vocabulary_size, self.feature_size), getattr(embeddings, "shape", None)
+            require(received == shape, "embeddings", f"a matrix of shape {shape} with tie_embeddings", received)
         kernel = embeddings if self.tie_embeddings else self.output_kernel
         return self.matmul(features, kernel, self.output_bias, transpose=self.tie_embeddings)
 

@@ -161,11 +161,13 @@ class RecurrentDecoder(BaseDecoder):
         """Returns s_0."""
         states, cells = self.bridge.states(memory), self.stack.cells
         require(len(states) == len(cells), "bridge", f"states of {len(cells)} layers", len(states))
-        states = tuple(
-            cell.state_of(*(each[:, tf.newaxis] for each in tf.nest.flatten(state)))
-            for cell, state in zip(cells, states, strict=True)
-        )
-        return DecoderState(states, tf.zeros_like(memory.lengths)[:, tf.newaxis])
+        initial, hint = [], "The bridge needs the decoder's units and kind of cell."
+        for cell, state in zip(cells, states, strict=True):
+            tensors = [each[:, tf.newaxis] for each in tf.nest.flatten(state)]
+            sizes, widths = tf.nest.flatten(cell.state_size), [each.shape[-1] for each in tensors]
+            require(widths == sizes[: len(widths)], "bridge", f"states of widths {sizes}", widths, hint)
+            initial.append(cell.state_of(*tensors))
+        return DecoderState(tuple(initial), tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
     def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""

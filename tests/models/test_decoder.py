@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
 from reference import decode, weights_of
-from tensors import assert_same, padded
+from tensors import assert_same, normal, padded
 from tiny import randomise
 
 from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.bridges import CopyBridge, DenseBridge
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.local_attention import PredictiveLocalAttention
-from nmt_keras.layers.output import StateOutput
+from nmt_keras.layers.output import MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.scores import DotScore
 from nmt_keras.layers.self_attention import MultiHead
 from nmt_keras.layers.stack import StackMasks
@@ -192,6 +192,26 @@ def test_an_output_layer_that_reads_the_state_alone_reads_the_current_state():
     assert decoder.output_state == "current"  # s_{i-1} depends on neither the previous word nor the context
 
 
+@pytest.mark.parametrize("transpose", [False, True])
+def test_an_output_layer_multiplies_a_context_in_a_decoder_as_it_does_alone(transpose):
+    class OfContext(OutputLayer):
+        def build(self, *shapes):
+            super().build(*shapes)
+            self.context_kernel = self.add_weight((11, 11), name="context_kernel")
+            self.bias = self.add_weight((11,), "ones", name="bias")
+
+        def size_of_features(self, shapes):
+            return 11
+
+        def features(self, state, context, embedded):
+            return self.matmul(context, self.context_kernel, self.bias, transpose=transpose)
+
+    layer, annotations = OfContext(23), normal(3, 7, 11)
+    found = Decoder(**SIZES, attention=BahdanauAttention(3), output_layer=layer)(IDS, annotations)
+    context = tf.matmul(found.alignment, annotations)
+    np.testing.assert_allclose(found.logits, layer.logits(layer.features(None, context, None)), atol=1e-5)
+
+
 @pytest.mark.parametrize("is_built", [False, True])
 def test_the_output_layer_of_a_self_attention_decoder_reads_embeddings_of_its_width(is_built):
     class OfWords(StateOutput):
@@ -235,6 +255,23 @@ def test_the_output_layer_of_a_self_attention_decoder_reads_embeddings_of_its_wi
                 Decoder(**SIZES, attention=BahdanauAttention(3), bridge=CopyBridge(), num_layers=2),
             )((SOURCES, IDS)),
             "bridge: expected states of 2 layers, received 1",
+        ),
+        (
+            lambda: Decoder(**SIZES, attention=BahdanauAttention(3), bridge=DenseBridge(5))(IDS, tf.ones([3, 7, 11])),
+            r"bridge: expected states of widths \[6\], received \[5\]",
+        ),
+        (
+            lambda: Seq2Seq(
+                Encoder(19, 4, 6, direction="forward", cell="lstm"),
+                Decoder(**SIZES, attention=BahdanauAttention(3), bridge=CopyBridge()),
+            )((SOURCES, IDS)),
+            r"bridge: expected states of widths \[6\], received \[6, 6\]",
+        ),
+        (
+            lambda: Decoder(
+                **SIZES, attention=BahdanauAttention(3), output_layer=MaxoutOutput(23, 5, tie_embeddings=True)
+            )(IDS, tf.ones([3, 7, 11])),
+            r"embeddings: expected a matrix of shape \(23, 5\)",
         ),
         (lambda: SelfAttentionEncoder(19, 4, 9, heads=3), "units: expected an even number"),
         (lambda: MultiHead(10, 4), r"units: .*heads \(4\).* 10"),
