@@ -46,7 +46,7 @@ def random_uniform(shape: tf.Tensor, randomness: Randomness, name: str) -> tf.Te
 
 
 def require_rates(**rates: float | None) -> None:
-    """Raises ValueError if an argument of a constructor is no rate of dropout."""
+    """Raises ValueError if an argument of a constructor is no rate in [0, 1)."""
     for name, rate in rates.items():
         require(rate is None or 0.0 <= rate < 1.0, name, "a rate from 0 to less than 1", rate)
 

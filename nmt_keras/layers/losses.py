@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from nmt_keras.config import PAD
 from nmt_keras.layers.base import Masked
+from nmt_keras.layers.dropout import require_rates
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Minimum attention weight that contributes to guided alignment: the smallest normal float32."""
@@ -59,6 +60,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     def __init__(self, label_smoothing: float = 0.0, name: str = "masked_cross_entropy", **kwargs: object) -> None:
         super().__init__(name=name, **kwargs)
+        require_rates(label_smoothing=label_smoothing)
         self.label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
+from nmt_keras.io.errors import require
 from nmt_keras.layers.internals import layers_of, optimization_barrier
 
 
@@ -68,6 +69,9 @@ def weights_read_once(*models: keras.layers.Layer, precision: Precision | None =
         _read.reset(token)
     for variable, value in values.values():
         if (updated := scope.get_current_value(variable)) is not value:
+            outside = tf.executing_eagerly() or updated.graph is tf.compat.v1.get_default_graph()
+            hint = "Draw dropout masks with nmt_keras.layers.dropout, outside the loop."
+            require(outside, variable.path, "a variable that no loop over positions changes", updated, hint)
             variable.assign(updated)  # such as the state of a random number generator
 
 

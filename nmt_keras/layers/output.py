@@ -145,7 +145,7 @@ class HiddenOutput(OutputLayer):
         initial, sizes = self.kernel_initializer, {name: shape[-1] for name, shape in shapes.items() if shape}
         if isinstance(initial, keras.initializers.GlorotUniform):
             limit = (6.0 / (sum(sizes.values()) + columns)) ** 0.5
-            initial = keras.initializers.RandomUniform(-limit, limit)
+            initial = keras.initializers.RandomUniform(-limit, limit, seed=initial.get_config()["seed"])
         return [self.add_weight((size, columns), initial, name=name) for name, size in sizes.items()]
 
 

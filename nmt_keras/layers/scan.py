@@ -33,7 +33,8 @@ def scan(
         values = iter([array.read(position)[:, tf.newaxis] for array in input_arrays])
         return tf.nest.map_structure(lambda x: None if x is None else next(values), inputs)
 
-    _, example = advance(inputs_at(0), state)  # only its dtypes and shapes are used; the graph drops the computation
+    after, example = advance(inputs_at(0), state)  # only dtypes and shapes are used; the graph drops the computation
+    shapes = tf.nest.map_structure(lambda x, y: x.shape.most_specific_compatible_shape(y.shape), state, after)
     output_arrays = [_array(x.dtype, length, x.shape[:1] + x.shape[2:]) for x in tf.nest.flatten(example)]
 
     def body(count: tf.Tensor, state: Nest, output_arrays: list[tf.TensorArray]) -> tuple[Nest, ...]:
@@ -43,7 +44,11 @@ def scan(
         return count + 1, state, [array.write(position, x) for array, x in zip(output_arrays, values, strict=True)]
 
     _, state, output_arrays = tf.while_loop(
-        lambda count, *_: count < length, body, (tf.constant(0), state, output_arrays), maximum_iterations=length
+        lambda count, *_: count < length,
+        body,
+        (tf.constant(0), state, output_arrays),
+        shape_invariants=(tf.TensorShape([]), shapes, [None] * len(output_arrays)),
+        maximum_iterations=length,
     )
     return state, tf.nest.pack_sequence_as(example, [_swap_time_and_batch(array.stack()) for array in output_arrays])
 

@@ -57,13 +57,13 @@ class Ensemble(tf.Module):
         """Computes a step of all models and averages their probabilities and alignments.
 
         State and memory are tuples with one entry for each model. The logits are the logarithms of the mean
-        probabilities, float32.
+        probabilities. Both results are float32.
         """
         each = [model.step(ids, *own) for model, *own in zip(self.models, state, memory, strict=True)]
         log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one.logits, tf.float32)) for one in each])
         return Prediction(
             logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(each))),
-            alignment=tf.add_n([one.alignment for one in each]) / float(len(each)),
+            alignment=tf.add_n([tf.cast(one.alignment, tf.float32) for one in each]) / float(len(each)),
             state=tuple(one.state for one in each),
         )
 

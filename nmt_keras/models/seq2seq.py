@@ -74,6 +74,8 @@ class Seq2Seq(Part, keras.Model):
             kinds = [[type(cell).__name__ for cell in each] for each in cells]
             wanted = "one tanh cell in the encoder and one in the decoder"
             require(kinds == 2 * [["TanhCell"]], "shares_recurrence", wanted, kinds, "Pass cell='tanh' to both.")
+            unbuilt = "a decoder that has not been called"
+            require(not self.decoder.built, "shares_recurrence", unbuilt, self.decoder.name, "Make a new decoder.")
             cells[1][0].recurrent = cells[0][0].recurrent
         if not self.decoder.built:
             self.decoder.build(shape, self.encoder.encoding_shape(shape))

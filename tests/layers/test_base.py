@@ -32,6 +32,22 @@ def test_state_that_a_forward_pass_changes_is_written_back(in_graph):
         np.testing.assert_allclose(variable, value, atol=1e-6)
 
 
+def test_a_loop_that_changes_a_variable_is_refused_by_its_name():
+    layer = keras.layers.Dropout(0.5, seed=1)
+    layer.build((4,))
+
+    def forward():
+        with weights_read_once(layer):
+            return tf.while_loop(
+                lambda x: True, lambda x: [layer(x, training=True)], [tf.ones(4)], maximum_iterations=3
+            )
+
+    with pytest.raises(
+        ValueError, match="seed_generator_state: expected a variable that no loop over positions changes"
+    ):
+        tf.function(forward, autograph=False)()
+
+
 def test_a_block_within_a_block_keeps_the_precision_of_the_outer_one():
     model = build_model(COMBINATIONS["conditional"], 19, 23)
     memory = model.encode(tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]]))

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from reference import cross_entropy
 
-from nmt_keras.layers.losses import masked_cross_entropy
+from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
 
 B, T, V = 3, 5, 7
 
@@ -35,6 +35,11 @@ def test_a_padded_batch_has_the_reference_s_loss(smoothing):
     assert float(loss.cross_entropy) == pytest.approx(sum(cross_entropy(*row) for row in rows), rel=1e-5)
     assert float(loss.correct) == sum((scores.argmax(-1) == wanted).sum() for scores, wanted in rows)
     assert float(loss.tokens) == 7.0
+
+
+def test_a_label_smoothing_outside_of_its_range_is_refused():
+    with pytest.raises(ValueError, match="label_smoothing: expected a rate from 0 to less than 1"):
+        MaskedCrossEntropy(label_smoothing=1.5)
 
 
 def test_logits_in_half_precision_have_a_loss_in_single():

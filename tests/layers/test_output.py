@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras.initializers import GlorotUniform
 from reference import logits_of, output_layer_of
 from tensors import normal
 from tiny import randomise
@@ -45,3 +46,12 @@ def test_maxout_takes_the_larger_of_each_pair():
     nothing = tf.zeros([1, 1, 0])
     state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first units of both pairs, then the second units
     assert layer.features(state, nothing, nothing).numpy().tolist() == [[[2.0, 7.0]]]
+
+
+def test_a_seed_of_the_initializer_gives_the_same_blocks_again():
+    layers = [OUTPUT_LAYERS["maxout"](kernel_initializer=GlorotUniform(seed=seed)) for seed in (1, 1, 2)]
+    for layer in layers:
+        layer.build(*(x.shape for x in SEEN))
+    first, same, other = (layer.context_kernel.numpy() for layer in layers)
+    np.testing.assert_array_equal(first, same)
+    assert np.abs(first - other).max() > 0.0

@@ -105,6 +105,13 @@ def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
         np.testing.assert_allclose(halved, 0.5 * added, atol=1e-5)
 
 
+def test_a_layer_that_was_built_without_a_source_takes_none():
+    layer = SelfAttentionLayer(U, HEADS)
+    layer(normal(B, P, U))
+    with pytest.raises(ValueError, match=r"source: expected None .* Call it with a source the first time"):
+        layer(normal(B, P, U), normal(B, P, D))
+
+
 # The encoder
 
 

@@ -34,6 +34,11 @@ def test_probabilities_and_alignments_are_the_models_means(models):
     np.testing.assert_allclose(found.alignment, np.mean([step.alignment for step in each], axis=0), atol=1e-6)
 
 
+def test_the_models_may_compute_in_different_precisions(models):
+    step = first_step(Ensemble([models[0], build_model(TINY_MODEL, 19, 23, "mixed_bfloat16")]))
+    assert step.logits.dtype == step.alignment.dtype == tf.float32
+
+
 def test_other_vocabularies_are_refused(models):
     with pytest.raises(ValueError, match=r"models: .*\(19, 29\)"):
         Ensemble([models[0], build_model(TINY_MODEL, 19, 29)])

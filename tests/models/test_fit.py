@@ -193,6 +193,16 @@ def test_only_one_tanh_cell_on_each_side_shares_a_recurrence(encoder, decoder):
         model((SOURCE, READ))
 
 
+def test_a_decoder_that_was_called_shares_no_recurrence():
+    encoder, decoder = (
+        Encoder(V, 8, 8, cell="tanh", direction="forward"),
+        Decoder(V, 8, 8, cell="tanh", attention=NoAttention()),
+    )
+    decoder(READ, encoder(SOURCE))
+    with pytest.raises(ValueError, match="shares_recurrence: expected a decoder that has not been called"):
+        Seq2Seq(encoder, decoder, shares_recurrence=True)((SOURCE, READ))
+
+
 # Freezing
 
 
