@@ -64,8 +64,8 @@ def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
     """Returns the configuration in a file, with its ``models`` replaced by the available models.
 
     The page first shows the first model. The models of the file come first, then translation models, which have a
-    manifest, then other models. Settings that the file does not give come from the manifest. If no model is available,
-    the configuration is returned unchanged.
+    manifest, then other models. A model's manifest overrides the settings of the file, which may be those of another
+    model of this name. If no model is available, the configuration is returned unchanged.
 
     Returns:
         `None` if there is no such file, or it does not hold a JSON object.
@@ -82,7 +82,7 @@ def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
     others = sorted(names.keys() - listed.keys(), key=lambda name: (manifests[name] is None, name))
     return {
         **config,
-        "models": [{"name": name, **_settings(manifests[name]), **listed.get(name, {})} for name in (*first, *others)],
+        "models": [{"name": name, **listed.get(name, {}), **_settings(manifests[name])} for name in (*first, *others)],
     }
 
 

@@ -173,9 +173,9 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
             {"source_language": "es", "target_language": "en"},
         ),
         (
-            {"source_language": "es-MX", "search": "align"},
-            [Published("spa-eng", 1, SPANISH_TO_ENGLISH)],
-            {"source_language": "es-MX", "target_language": "en", "search": "align"},
+            {"source_language": "es-MX", "search": "align", "limitations": ["Of another model."]},
+            [Published("spa-eng", 1, SPANISH_TO_ENGLISH[:-1] + ', "export": {"limitations": []}}')],
+            {"source_language": "es", "target_language": "en", "search": "align", "limitations": []},
         ),
         (
             {"source_language": "es", "search": "align"},
@@ -200,7 +200,7 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
         ),
     ],
 )
-def test_the_page_is_told_of_languages_search_and_limits_by_its_file_or_else_by_the_newest_version(
+def test_the_page_is_told_of_languages_search_and_limits_by_the_newest_version_or_else_by_its_file(
     configured, own, published, told
 ):
     (found,) = configured(json.dumps({"models": [{"name": "spa-eng", **own}]}), *published).json()["models"]
