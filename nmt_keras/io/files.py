@@ -177,7 +177,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def replacing(path: Path, lost: str = "") -> Iterator[Path]:
     """Yields the private path of a file to write. Renames the file to ``path`` if the block succeeds.
 
-    After the block, the content survives a power cut. If the block fails, ``path`` is unchanged.
+    After the block, the content survives a power cut. If the block fails, ``path`` is unchanged. An existing file keeps
+    its permissions, and a link its target. For a pipe or a device, yields ``path`` itself.
 
     Args:
         path: The file.
@@ -186,11 +187,17 @@ def replacing(path: Path, lost: str = "") -> Iterator[Path]:
     Raises:
         OSError: the file cannot be written. The message names it.
     """
-    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
     with writing(path, lost):
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        path = Path(os.path.realpath(path))
+        partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
         _remove_abandoned(path)
         try:
             yield partial
+            with suppress(FileNotFoundError):
+                shutil.copymode(path, partial)
             sync([partial])
             os.replace(partial, path)
         except BaseException:

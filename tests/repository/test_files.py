@@ -5,6 +5,7 @@ import os
 import re
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from unittest.mock import Mock
 
 import portalocker
@@ -92,6 +93,26 @@ def test_a_failed_write_leaves_the_file_unchanged_and_no_partial_file(tmp_path, 
         write_whole(path, "after")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_link_keeps_its_target_and_a_file_its_permissions(tmp_path):
+    (tmp_path / "target").write_text("before")
+    (tmp_path / "target").chmod(0o664)
+    (tmp_path / "link").symlink_to("target")
+    write_whole(tmp_path / "link", "after")
+    assert (tmp_path / "target").read_text() == "after"
+    assert (tmp_path / "target").stat().st_mode & 0o777 == 0o664
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    for path in (tmp_path / "pipe", Path(f"/dev/fd/{pipe}")):
+        write_whole(path, "text")
+        assert os.read(pipe, 9) == b"text"
+    os.close(pipe)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_write_removes_old_partial_files_of_its_own_file_alone(tmp_path):
