@@ -1,6 +1,7 @@
 """The client's answers: typed records of the outputs of a signature."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,6 +27,11 @@ class Unavailable(ClientError):
         super().__init__(reason)
         self.after_seconds = after_seconds
         """Pause in seconds that the server requests. 0 if unspecified."""
+
+
+def without_password(url: str) -> str:
+    """Returns a URL without user name and password, for messages."""
+    return re.sub(r"^(\w+://)?.*@", r"\1", url)
 
 
 class ModelSpec(NamedTuple):

@@ -16,7 +16,7 @@ from nmt_keras.io.lines import read_within
 from nmt_keras.io.threads import abandonable
 
 from ..models.status import Code, State, VersionStatus
-from .answers import ClientError, Columns, ModelSpec, Unavailable, expected
+from .answers import ClientError, Columns, ModelSpec, Unavailable, expected, without_password
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine. Requests to them do not use the settings of the environment."""
@@ -89,7 +89,8 @@ class RestConnection:
         ca_file: Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._url = url
+        self._url = without_password(url)
+        self._endpoint = f"{url}{_path(model)}"
         self._model = model
         self._http = http_client(url, timeout, ca_file, transport)
 
@@ -122,7 +123,7 @@ class RestConnection:
 
     def _request(self, method: str, suffix: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
-            request = self._http.build_request(method, f"{self._url}{_path(self._model)}{suffix}", json=document)
+            request = self._http.build_request(method, f"{self._endpoint}{suffix}", json=document)
             answer = self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "[SSL: " in str(error):
@@ -131,8 +132,9 @@ class RestConnection:
                     "If its signer is unknown here, pass the signer's certificate (ca_file)."
                 ) from error
             advice = "Start one with `nmt serve`, or pass another --url."
-            if self._http.trust_env and getproxies():
-                advice += f" The environment has a proxy ({', '.join(getproxies().values())}), which may not answer."
+            proxies = [without_password(proxy) for scheme, proxy in getproxies().items() if scheme != "no"]
+            if self._http.trust_env and proxies:
+                advice += f" The environment has a proxy ({', '.join(proxies)}), which may not answer."
             raise Unavailable(f"No server answers at {self._url}. {advice}") from error
         except httpx.TimeoutException as error:
             raise ClientError(f"{self._url} did not answer in time. Send less text, or raise the timeout.") from error

@@ -77,7 +77,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-        require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", url)
+        require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", answers.without_password(url))
         require(batch_size >= 1, "batch_size", "1 or more", batch_size)
         require(max_text_bytes >= 1, "max_text_bytes", "1 or more", max_text_bytes)
         require(0 < timeout <= MAX_TIMEOUT, "timeout", f"more than 0 and at most {MAX_TIMEOUT} seconds", timeout)

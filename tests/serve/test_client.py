@@ -278,10 +278,13 @@ def test_a_wrong_setting_of_the_environment_is_named(monkeypatch, name, value):
         Client("https://server")
 
 
-def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
-    proxy = f"http://127.0.0.1:{free_port()}"
-    monkeypatch.setenv("http_proxy", proxy)
-    with Client("http://server", retry=Retry(1)) as client, pytest.raises(Unavailable, match=f"proxy \\({proxy}\\)"):
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_proxy_that_does_not_answer_is_named_without_passwords(monkeypatch, scheme):
+    proxy = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("http_proxy", f"{scheme}me:secret@{proxy}")
+    monkeypatch.setenv("no_proxy", "other")
+    told = rf"No server answers at http://server\..* proxy \({scheme}{proxy}\),"
+    with Client("http://me:secret@server", retry=Retry(1)) as client, pytest.raises(Unavailable, match=told):
         client.translate(["uno"])
 
 
