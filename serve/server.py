@@ -32,7 +32,7 @@ from nmt_keras.io.files import remedy
 from nmt_keras.io.lines import message_stream
 from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
 from nmt_keras.io.threads import abandonable
-from nmt_keras.io.usage import read_options
+from nmt_keras.io.usage import orderly_end, read_options
 
 from .access_log import AccessLog, JsonFormatter
 from .core import Core
@@ -149,6 +149,7 @@ class Server(uvicorn.Server):
             _exit_at_once(0)
 
 
+@orderly_end(PROGRAM)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and serves."""
     options = read_options(Options, f"python -m {PROGRAM}", arguments, config=(tyro.conf.FlagCreatePairsOff,))

@@ -50,7 +50,7 @@ from nmt_keras.config import require_choice
 from nmt_keras.io.files import described
 from nmt_keras.io.lines import message, print_utf8
 from nmt_keras.io.modules import import_modules
-from nmt_keras.io.usage import HELP, USAGE_ERROR, join_help, one_line_errors
+from nmt_keras.io.usage import HELP, USAGE_ERROR, join_help, one_line_errors, orderly_end
 
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,
@@ -129,24 +129,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for each in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(each) != signal.SIG_IGN:  # as under nohup
                 signal.signal(each, lambda number, _: sys.exit(128 + number))
-    try:
-        try:
-            _run(sys.argv[1:] if arguments is None else list(arguments), of_process=arguments is None)
-        finally:
-            sys.stdout.flush()
-    except OSError as error:  # standard output cannot be written; ``_run`` handles all other errors
-        # discard the rest of the output: the interpreter would try to write it again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise SystemExit(128 + signal.SIGPIPE) from None
-        if error.__context__ and error.__context__.__cause__:  # ``_run`` has printed the first error
-            raise error.__context__ from None
-        _fail(1, error)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    trains = words[:1] in (["train"], ["compare"], ["demo"])
+    with orderly_end("nmt", " Run the same command again to resume the training." * trains):
+        _run(words, may_cache=trains and arguments is None)
 
 
-def _run(arguments: Sequence[str], of_process: bool) -> None:
-    code, debug, trains = USAGE_ERROR, "--debug" in arguments, arguments[:1] in (["train"], ["compare"], ["demo"])
-    cache = None
+def _run(arguments: Sequence[str], may_cache: bool) -> None:
+    code, debug, cache = USAGE_ERROR, "--debug" in arguments, None
     try:
         if arguments == ["--version"]:
             print(f"nmt {nmt_keras.__version__}")
@@ -155,7 +145,7 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
         command = None if early else parse(arguments)
         console = Console()
         # child processes of a comparison could not empty the cache after an error
-        if trains and of_process and kind is not Compare:
+        if may_cache and kind is not Compare:
             cache = use_compilation_cache()
         with warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
@@ -170,10 +160,6 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
             command(console)
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt as error:
-        again = " Run the same command again to resume the training." * trains
-        print(f"nmt: {str(error) or 'interrupted'}.{again}", file=sys.stderr)
-        raise SystemExit(128 + getattr(error, "signal_number", signal.SIGINT)) from error
     except Exception as error:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
@@ -185,16 +171,11 @@ def _run(arguments: Sequence[str], of_process: bool) -> None:
             raise
         if debug:
             traceback.print_exc()
-        _fail(code if isinstance(error, ValueError) else 1, error)
+        print(f"nmt: {with_options(message(described(error)))}", file=sys.stderr)
+        raise SystemExit(code if isinstance(error, ValueError) else 1) from error
 
 
 def _may_be_of(cache: os.PathLike[str], error: Exception, console: Console) -> bool:
     """Returns whether TensorFlow may have failed to load or to write a compiled step: before the first update."""
     other = "OOM" in str(error) or described(error) != str(error)  # memory, or a reason of the system with its remedy
     return not console.has_shown_updates and (str(cache) in str(error) or not other)
-
-
-def _fail(code: int, error: Exception) -> NoReturn:
-    """Prints an error in one line and exits."""
-    print(f"nmt: {with_options(message(described(error)))}", file=sys.stderr)
-    raise SystemExit(code) from error

@@ -1,15 +1,18 @@
-"""Reads command lines with tyro. An error is one line. tyro is imported when a command line is read."""
+"""Reads command lines with tyro, and ends programs. An error is one line. tyro is imported when it is needed."""
 
 import contextlib
 import dataclasses
 import io
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from nmt_keras.io.lines import print_utf8
+from nmt_keras.io.files import described
+from nmt_keras.io.lines import message, print_utf8
 
 Options = TypeVar("Options")
 USAGE_ERROR = 2
@@ -87,6 +90,35 @@ def one_line_errors(program: str) -> Iterator[None]:
         raise ValueError(_one_line(said.getvalue(), program)) from None
     finally:
         print_utf8()
+
+
+@contextlib.contextmanager
+def orderly_end(program: str, after_interrupt: str = "") -> Iterator[None]:
+    """Flushes standard output after a program. Ctrl-C, and output that cannot be written, end it in one line.
+
+    Args:
+        program: Name of the program in messages.
+        after_interrupt: Sentence that follows the message after Ctrl-C.
+
+    Raises:
+        SystemExit: With code 130 after Ctrl-C, 141 without a message if the reader of the output has ended, and 1 after
+            another error of the system. Then the rest of the output is discarded.
+    """
+    try:
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            print(f"{program}: {str(error) or 'interrupted'}.{after_interrupt}", file=sys.stderr)
+            raise SystemExit(128 + getattr(error, "signal_number", signal.SIGINT)) from error
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        # the interpreter would try to write the rest of the output again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(128 + signal.SIGPIPE) from None
+        told = isinstance(error.__context__, SystemExit) and error.__context__.code  # the same error, while it ran
+        raise SystemExit(told or f"{program}: {message(described(error))}") from error
 
 
 def _one_line(box: str, program: str) -> str:

@@ -12,7 +12,7 @@ import tyro
 
 from nmt_keras.io.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
 from nmt_keras.io.sentences import TranslatedText, translate_texts
-from nmt_keras.io.usage import read_options
+from nmt_keras.io.usage import orderly_end, read_options
 
 from . import DEFAULT_MODEL, DEFAULT_URL, Alignment, Client, ClientError, Retry, ScoredTranslation
 
@@ -44,6 +44,7 @@ class Options:
     """Print one JSON object per text, with its sentences."""
 
 
+@orderly_end(f"{__package__}")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line; prints a translation or an object per text."""
     options = read_options(Options, f"python -m {__package__}", arguments)
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 cut += [before + n for n, found in enumerate(translated, start=1) if found.truncated]
                 before += len(texts)
                 sys.stdout.flush()
-    except (ClientError, ValueError, OSError) as error:
+    except (ClientError, ValueError) as error:
         raise SystemExit(f"{__package__}: {error}") from error
     tell_lines(_say, CUT, cut, STDIN if reads_lines else "the arguments")
 

@@ -13,7 +13,7 @@ import httpx
 import tyro
 
 from nmt_keras.io.lines import message
-from nmt_keras.io.usage import read_options
+from nmt_keras.io.usage import orderly_end, read_options
 
 from ..client.rest import http_client
 from .refusals import check_refusal, refusals
@@ -70,6 +70,7 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
     return Outcome(name, None)
 
 
+@orderly_end(f"{__package__}")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the checks, prints a line for each, and exits with code 1 if one failed."""
     options = read_options(Options, f"python -m {__package__}", arguments)

@@ -1,14 +1,17 @@
 """Errors of the command line are one line, with the nearest option and the command for help."""
 
 import json
+import re
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 from servers import ROOT
 from tyro import _fmtlib
 
 from nmt_keras import cli
+from serve.client.__main__ import main as client
 
 
 def usage_error(line, fails, monkeypatch):
@@ -181,6 +184,34 @@ def test_the_programs_of_serving_report_mistakes_in_one_line_too(module):
     assert done.stderr.startswith(f"python -m {module}: ")
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f"See python -m {module} --help.\n")
+
+
+FAILING = "from nmt_keras.io.usage import orderly_end\nwith orderly_end(''):\n print(1)\n raise SystemExit('An error.')"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["-c", FAILING], r"An error\."),
+        *(
+            (["-m", program, "--help"], r"[\w.]+: .* No space left on device\. Make room\.")
+            for program in ("nmt_keras", "serve.server", "serve.client", "serve.conformance")
+        ),
+    ],
+)
+def test_a_full_disk_ends_the_output_of_every_program_in_one_line(arguments, told, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"{told}\n", done.stderr)
+
+
+def test_ctrl_c_ends_a_program_in_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("serve.client.__main__.Client", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(SystemExit, match="130"):
+        client(["Hola."])
+    assert capsys.readouterr().err == "serve.client: interrupted.\n"
 
 
 def test_an_error_shows_control_characters(fails):
