@@ -12,6 +12,7 @@ from urllib.request import getproxies
 
 import httpx
 
+from nmt_keras.io.errors import require
 from nmt_keras.io.lines import read_within
 from nmt_keras.io.threads import abandonable
 
@@ -20,6 +21,8 @@ from .answers import ClientError, Columns, ModelSpec, Unavailable, expected, wit
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine. Requests to them do not use the settings of the environment."""
+
+MAX_TIMEOUT = 24 * 60 * 60
 
 BUSY = (429, 502, 503)
 """HTTP statuses of a busy server: too many requests (429), overload (503), and a proxy without its server (502)."""
@@ -180,12 +183,16 @@ def http_client(
         transport: HTTPX transport for tests. `None` uses the network.
 
     Raises:
-        ValueError: ``ca_file`` holds no certificates, or the settings of the environment are wrong.
+        ValueError: An argument is wrong, ``ca_file`` holds no certificates, or the settings of the environment are
+            wrong.
     """
-    trusts = urlsplit(url).hostname not in LOOPBACK
+    parts = urlsplit(url)
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", without_password(url))
+    require(0 < timeout <= MAX_TIMEOUT, "timeout", f"more than 0 and at most {MAX_TIMEOUT} seconds", timeout)
     try:
         verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
-        return LimitedClient(timeout, verify=verify, trust_env=trusts, transport=transport)
+        return LimitedClient(timeout, verify=verify, trust_env=parts.hostname not in LOOPBACK, transport=transport)
     except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
         raise ValueError(
             f"The ca_file, or the environment's proxies or certificates, are wrong: {error}; received ca_file "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from nmt_keras.io.errors import require
 from nmt_keras.io.lines import scalars
@@ -34,8 +33,6 @@ DEFAULT_BATCH_SIZE = 64
 DEFAULT_TEXT_BYTES = 8192
 """Far more than a sentence, and so little that a batch of such sentences is smaller than 1 MiB, the limit of nginx. A
 batch of characters that must be escaped can be larger."""
-
-MAX_TIMEOUT = 24 * 60 * 60
 
 DEFAULT_RETRY = Retry()
 
@@ -75,12 +72,8 @@ class Client:
         ca_file: Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-        require(is_http, "url", "http://HOST:PORT or https://HOST:PORT", answers.without_password(url))
         require(batch_size >= 1, "batch_size", "1 or more", batch_size)
         require(max_text_bytes >= 1, "max_text_bytes", "1 or more", max_text_bytes)
-        require(0 < timeout <= MAX_TIMEOUT, "timeout", f"more than 0 and at most {MAX_TIMEOUT} seconds", timeout)
         require(version is None or label is None, "version, label", "at most one of them", (version, label))
         self.url = url.rstrip("/")
         self.model = model

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import httpx
 import tyro
 
+from nmt_keras.io.files import make_writable_folder, write_whole
 from nmt_keras.io.lines import message
 from nmt_keras.io.usage import orderly_end, read_options
 
+from ..client.answers import ClientError, without_password
 from ..client.rest import http_client
 from .refusals import check_refusal, refusals
 from .server import Mismatch, Server, connect
@@ -75,13 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the checks, prints a line for each, and exits with code 1 if one failed."""
     options = read_options(Options, f"python -m {__package__}", arguments)
     optional = {label: options.label is not None, monitoring: options.monitoring, cors: options.cors}
+    if options.json:
+        make_writable_folder(options.json.parent)
     try:
         with http_client(options.url, options.timeout, options.ca_file) as http:
             http.base_url = httpx.URL(options.url)
             server = connect(http, options.model, options.label)
             outcomes = examine(server, [check for check, is_wanted in optional.items() if is_wanted])
-    except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise SystemExit(f"{__package__}: {options.url}: {message(error)}") from error
+    except (ClientError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
+        raise SystemExit(f"{__package__}: {without_password(options.url)}: {message(error)}") from error
     for outcome in outcomes:
         print(f"FAIL  {outcome.check}: {outcome.failure}" if outcome.failure else f"ok    {outcome.check}")
     failed = sum(outcome.failure is not None for outcome in outcomes)
@@ -90,13 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report = {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "server": options.server,
-            "url": options.url,
+            "url": without_password(options.url),
             "model": server.model,
             "version": server.version,
             "failed": failed,
             "checks": [outcome._asdict() for outcome in outcomes],
         }
-        options.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_whole(options.json, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     sys.exit(failed > 0)
 
 

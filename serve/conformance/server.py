@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from ..client.answers import expected
+
 
 class Mismatch(Exception):
     """An answer differs from TensorFlow Serving's."""
@@ -62,11 +64,13 @@ def connect(http: httpx.Client, model: str, label: str | None = None) -> Server:
 
     Raises:
         ValueError: The model is not AVAILABLE.
+        ClientError: The answer has another form.
         httpx.HTTPError: The server does not answer.
     """
     response = http.get(f"/v1/models/{model}")
-    statuses = response.json().get("model_version_status", []) if response.is_success else []
-    available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
+    with expected("The answer about the model's status"):
+        statuses = response.json()["model_version_status"] if response.is_success else []
+        available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
     if not available:
         raise ValueError(f"--model: expected an AVAILABLE model, received {model!r}: {response.text}")
     return Server(http, model, max(available), label)

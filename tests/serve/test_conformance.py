@@ -12,6 +12,7 @@ import httpx
 import pytest
 from servers import free_port
 
+from serve.client import ClientError
 from serve.conformance import refusals
 from serve.conformance.__main__ import examine, main
 from serve.conformance.server import Mismatch, Server, connect
@@ -126,8 +127,31 @@ def test_a_label_is_checked_if_one_is_named(served, capsys):
     assert failure.startswith("FAIL  label: status: expected 200, received 400")
 
 
-@pytest.mark.parametrize(("model", "message"), [("no-such", r"--model: .*received 'no-such'"), (None, "http://127")])
-def test_a_missing_model_or_server_is_an_error_of_one_line(served, model, message):
-    nowhere = f"http://127.0.0.1:{free_port()}"
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "no-such"], r"--model: .*received 'no-such'"),
+        (["--url", f"http://127.0.0.1:{free_port()}"], "http://127"),
+        (["--timeout", "inf"], "timeout: .*received inf"),
+    ],
+)
+def test_a_wrong_argument_or_a_missing_server_is_an_error_of_one_line(served, arguments, message):
     with pytest.raises(SystemExit, match=f"serve.conformance: .*{message}"):
-        main(["--url", served, "--model", model] if model else ["--url", nowhere])
+        main(["--url", served, *arguments])
+
+
+@pytest.mark.parametrize("answer", ["[]", "null", '{"model_version_status": [{}]}', "text"])
+def test_a_status_of_another_form_is_an_error_that_names_it(answer):
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, text=answer))
+    http = httpx.Client(base_url="http://server", transport=transport)
+    with http, pytest.raises(ClientError, match="about the model's status has another form"):
+        connect(http, "spa-eng")
+
+
+def test_a_report_that_cannot_be_written_is_an_error_before_the_checks(tmp_path):
+    (tmp_path / "file").touch()
+    arguments = ["--url", f"http://127.0.0.1:{free_port()}", "--json", tmp_path / "file" / "report.json"]
+    command = [sys.executable, "-m", "serve.conformance", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"serve.conformance: {tmp_path}/file: expected a folder.*\n", done.stderr)
