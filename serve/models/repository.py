@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import gc
 import logging
+import math
 import platform
 import threading
 import time
@@ -293,16 +294,20 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
 
     Args:
         repository: The models.
-        seconds: Pause between two polls. 0 disables polling.
+        seconds: Pause between two polls. 0 disables polling. Free memory is returned to the system in any case.
     """
-    stopped = threading.Event()
+    stopped, pause = threading.Event(), seconds or math.inf
 
     def keep_polling() -> None:
-        returned = time.monotonic()
-        while not stopped.wait(seconds or None):
-            if time.monotonic() >= returned + RETURN_MEMORY_SECONDS:
+        polled = returned = time.monotonic()
+        while not stopped.wait(min(pause, RETURN_MEMORY_SECONDS)):
+            now = time.monotonic()
+            if now >= returned + RETURN_MEMORY_SECONDS:
                 _return_memory()
-                returned = time.monotonic()
+                returned = now
+            if now < polled + pause:
+                continue
+            polled = now
             try:
                 repository.poll()
             except Exception:  # a defect must not end the polling

@@ -274,6 +274,16 @@ def test_polling_goes_on_after_a_poll_that_failed(spa, caplog, monkeypatch):
         assert recovered.wait(10)
 
 
+def test_memory_is_returned_to_the_system_also_without_polls(spa, monkeypatch):
+    repository, returned = started(spa.parent), threading.Semaphore(0)
+    monkeypatch.setattr("serve.models.repository.RETURN_MEMORY_SECONDS", 0.01)
+    monkeypatch.setattr("serve.models.repository._return_memory", returned.release)
+    publish(spa, 2)
+    with kept_up_to_date(repository, seconds=0):
+        assert all(returned.acquire(timeout=10) for _ in range(3))
+    assert answering(repository, "spa") == 1
+
+
 # Labels
 
 
