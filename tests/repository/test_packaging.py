@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import json
 import os
 import re
 import shutil
@@ -133,6 +134,7 @@ def test_a_release_has_the_version_of_its_tag_and_of_the_citation(tmp_path):
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert (str(citation["version"]), str(citation["date-released"])) == (newest, date)
     assert re.search(r"version = \{(.*)\}", (ROOT / "docs/index.md").read_text("utf-8"))[1] == newest
+    assert json.loads((ROOT / "serve/web/openapi.json").read_text("utf-8"))["info"]["version"] == newest
     assert version == newest or version.endswith(".dev0")
     shutil.copytree(ROOT / "nmt_keras", tmp_path / "nmt_keras", ignore=shutil.ignore_patterns("*.tsv", "__pycache__"))
     assert run_step_of_a_release(tmp_path, "The tag is") == 0
