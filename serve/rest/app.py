@@ -168,7 +168,7 @@ class RestApi:
             raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit(target.name) as ticket:
             body = await _read_body(request, self._limits, ticket)
-            encoding = request.headers.get("content-encoding", "identity").lower()
+            encoding = request.headers.get("content-encoding", "").lower() or "identity"
             is_packed = "gzip" in encoding
             if not is_packed and encoding != "identity":
                 raise invalid(f"Content-Encoding {encoding} is not supported. Use gzip.")

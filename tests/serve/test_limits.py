@@ -346,6 +346,12 @@ def test_a_body_of_another_compression_or_of_more_or_less_than_a_gzip_member_is_
     assert (answer.status_code, error in answer.json()["error"]) == (400, True)
 
 
+@pytest.mark.parametrize("encoding", ["", "Identity"])
+def test_a_body_without_compression_may_have_the_header_too(counted, encoding):
+    browser, body = counted(Counted(released=True)), b'{"instances": ["a"]}'
+    assert browser.post(PREDICT, content=body, headers={"Content-Encoding": encoding}).status_code == 200
+
+
 LATENCY = ":tensorflow:serving:request_latency"
 
 
