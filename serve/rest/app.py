@@ -29,7 +29,7 @@ _NAME = r"/v1/models/(?P<name>[^/:]+)"
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|regress))")
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
-_AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
+_AUTHORITY = re.compile(rb"\A(?i:https?://[^/]*)")
 
 HEALTH_PATH = "/healthz"
 """Path that answers 200 if a model is available, else 503."""
@@ -75,6 +75,8 @@ def create_app(
     files = None if web is None else PageFiles(web, core.repository, in_frames=with_cors)
 
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        raw = _AUTHORITY.sub(b"", scope["raw_path"]) or b"/"
+        scope = {**scope, "raw_path": raw, "path": unquote(to_text(raw))}
         path = _path_and_query(scope)
         if with_cors:
             send = _sender_with(_CORS, send)
@@ -98,10 +100,10 @@ def create_app(
             pass  # a success could not have a body
         elif with_cors and scope["method"] == "OPTIONS":  # a browser asks before it sends headers of its own
             answer = _json(b"")
-        elif path.split("?")[0] == HEALTH_PATH:
+        elif scope["path"] == HEALTH_PATH:
             body, status = ("ok", 200) if core.repository.available() else ("no model is available", 503)
             answer = Response(body, status, media_type="text/plain")
-        elif with_monitoring and path.split("?")[0] == METRICS_PATH:
+        elif with_monitoring and scope["path"] == METRICS_PATH:
             answer = _metrics_page(core.metrics, path)
         elif files and scope["method"] in ("GET", "HEAD"):
             answer = files
@@ -213,8 +215,7 @@ def _is_from_another_page(scope: Scope) -> bool:
 def _path_and_query(scope: Scope) -> str:
     """Returns the path with the query string, because TensorFlow Serving matches both."""
     path, query = scope["raw_path"], scope["query_string"]
-    target = to_text(path + b"?" + query if query else path)
-    return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
+    return to_text(path + b"?" + query if query else path)
 
 
 def _target(match: re.Match[str]) -> Target:

@@ -190,6 +190,12 @@ def test_an_old_client_an_absolute_path_and_an_offer_to_upgrade_are_understood(r
     assert b'"translation": "dos uno"' in said
 
 
+@pytest.mark.parametrize("path", ["", "?x=1", "/page.js", "/healthz"])
+def test_the_page_and_the_health_check_have_absolute_paths_too(running, path):
+    request = f"GET http://server{path} HTTP/1.1\r\nHost: server\r\n{CLOSE}\r\n\r\n"
+    assert talk(running, request.encode()).startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
