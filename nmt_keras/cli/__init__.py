@@ -29,7 +29,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import tyro
 

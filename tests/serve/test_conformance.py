@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import httpx
 import pytest
-from servers import free_port
+from servers import ROOT, free_port
 
 from serve.client import ClientError
 from serve.conformance import refusals
@@ -29,9 +31,7 @@ def server(served):
 
 def test_the_embedded_server_passes_every_check(served, capsys, tmp_path):
     with pytest.raises(SystemExit) as done:
-        main(
-            ["--url", served, "--monitoring", "--cors", "--json", f"{tmp_path}/report.json", "--server", "IMAGE"]
-        )
+        main(["--url", served, "--monitoring", "--cors", "--json", f"{tmp_path}/report.json", "--server", "IMAGE"])
     *lines, last = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith("ok ")] == []
     assert done.value.code == 0
