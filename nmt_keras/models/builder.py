@@ -31,11 +31,12 @@ Arguments: TypeAlias = dict[str, Any]
 def _initial(config: ModelConfig, *roles: str, **renamed: str) -> Arguments:
     """Returns the arguments for the initial weights of roles; none for roles that keep the layer's default.
 
-    The argument of a role is called <role>_initializer. ``renamed`` has the roles of other arguments.
+    Each has a seed of its own, which follows ``keras.utils.set_random_seed``. The argument of a role is called
+    <role>_initializer. ``renamed`` has the roles of other arguments.
     """
     scheme = SCHEMES[config.initializer]
     arguments = {**{f"{role}_initializer": role for role in roles}, **renamed}
-    return {name: scheme[role] for name, role in arguments.items() if role in scheme}
+    return {name: scheme[role].clone() for name, role in arguments.items() if role in scheme}
 
 
 # Encoders: EncoderConfig.kind
