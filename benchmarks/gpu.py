@@ -19,13 +19,11 @@ Weights have the initializer "uniform", because "orthogonal" would be the only u
 ids. Their lengths in words are those of the corpus, or of the built-in sample corpus.
 """
 
-from __future__ import annotations
-
 import gc
+import itertools
 import json
 import os
 import resource
-import signal
 import statistics
 import subprocess
 import sys
@@ -33,30 +31,34 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import tensorflow as tf
 import tyro
 
+from benchmarks.decode_speed import measure
 from benchmarks.machine import machine, output_of
-from benchmarks.train_speed import WORDS, matched
-from nmt_keras.config import END, ModelConfig, Recipe, require_choice
+from benchmarks.train_speed import WORDS, matched, train
+from nmt_keras.config import END, ModelConfig, Recipe, SearchConfig, TokenizerConfig, TrainConfig, require_choice
+from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets, rows_by_bucket
+from nmt_keras.corpus.reading import Pair, read_pairs
+from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.io.files import write_whole
-from nmt_keras.recipes import find_recipe
+from nmt_keras.layers.dropout import Randomness
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.recipes import SAMPLE, find_recipe
+from nmt_keras.text import fit_tokenizer
+from nmt_keras.training import batch_loss
+from nmt_keras.translation.model_translator import ModelTranslator
 
-if TYPE_CHECKING:
-    import numpy as np
-    import tensorflow as tf
-
-    from nmt_keras.corpus.batches import Batches
-    from nmt_keras.corpus.reading import Pair
-
-ROOT = Path(__file__).parents[1]
-Execution = Literal["plain", "xla"]
-EXECUTIONS: tuple[Execution, ...] = ("plain", "xla")
-Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+EXECUTIONS = ("plain", "xla")
+PRECISIONS: dict[str, Literal["float32", "mixed_bfloat16", "mixed_float16"]]
+PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+"""``TrainConfig.precision`` by the names of the precisions here."""
 Result = dict[str, Any]
 
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUDA_VISIBLE_DEVICES": "0"}
@@ -91,123 +93,86 @@ class System(NamedTuple):
 
     recipe: Recipe
     vocabulary: int
-    precisions: tuple[Precision, ...]
+    precisions: tuple[str, ...]
 
 
 SYSTEMS = {
     "conditional-gru": System(find_recipe("conditional-gru"), 4_000, ("tf32", "bfloat16", "float16")),
     "rnnsearch-base": System(find_recipe("rnnsearch-base"), 16_000, ("tf32", "bfloat16", "float16")),
     "matched-512": System(matched(512, 128), WORDS, ("float32", "tf32", "bfloat16")),
-    "luong-location": System(find_recipe("luong-location").scaled(0.5), WORDS, ("tf32",)),
     "matched-256": System(matched(256, 64), WORDS, ("float32", "tf32", "bfloat16")),
+    "luong-location": System(find_recipe("luong-location").scaled(0.5), WORDS, ("tf32",)),
 }
 
 
-class Sizes(NamedTuple):
-    """Amounts of work of the parts."""
-
-    width: float  # factor for the layer sizes of the parity models
-    steps: int  # updates of each training, a multiple of train_speed.INTERVAL
-    units: int  # of the model that decodes
-    vocabulary: int  # of the model that decodes
-    sentences: int  # number of sentences translated in batches
-    single: int  # number of sentences translated one by one
-    repeats: int
-
-
-FULL = Sizes(width=0.1, steps=60, units=512, vocabulary=16_000, sentences=1000, single=50, repeats=3)
-DRY = Sizes(width=0.02, steps=20, units=8, vocabulary=1_200, sentences=4, single=2, repeats=1)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
-
-    to: Path = Path("gpu.json")
-    """JSON file to write."""
-    corpus: Path | None = None
-    """Spanish-English corpus, English first. None uses the built-in sample corpus."""
-    parts: tuple[str, ...] = ()
-    """Parts to run. Default: all."""
-    minutes: float = 10.0
-    """Time limit of the whole command in minutes. Parts that do not fit are recorded as not run."""
-    part_seconds: float = 200.0
-    """Time limit of each part in seconds."""
-    dry: bool = False
-    """If True, runs tiny models, on the CPU if there is no GPU. The numbers of a dry run are meaningless."""
-    only: str | None = None
-    """Part to run in this process, which prints a JSON object per result. Used internally."""
-
-
-def main(settings: Settings) -> None:
-    """Runs the parts, and writes the file after each."""
-    if settings.only:
-        for result in PARTS[settings.only](settings):
-            print(json.dumps(result), flush=True)
-        return
-    for name in settings.parts:
-        require_choice("--parts", tuple(PARTS), name)
-    report = Report(settings, {**machine(("tensorflow", "keras")), "command": " ".join(sys.argv), "dry": settings.dry})
-    report.run("device")
-    seen = report.parts["device"]["results"]
-    if not settings.dry and not (seen and seen[0]["gpu"]):
-        error = report.parts["device"]["error"] or "TensorFlow lists no GPU"
-        raise SystemExit(f"gpu: no GPU can be used: {error}. Install tensorflow[and-cuda], or pass --dry.")
-    names = [name for name in settings.parts or PARTS if name != "device"]
-    together = [name for name in names if name.startswith("parity-")]
-    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-        list(pool.map(report.run, together))
-    for name in names:
-        if name not in together:
-            report.run(name)
-
-
-class Report:
-    """JSON file with the machine, and the seconds, results and error of each part.
+def main(
+    to: Path = Path("gpu.json"),
+    corpus: Path | None = None,
+    parts: tuple[str, ...] = (),
+    minutes: float = 10.0,
+    part_seconds: float = 200.0,
+    dry: bool = False,
+    only: str | None = None,
+) -> None:
+    """Runs the parts, and writes the file after each.
 
     Args:
-        settings: Options.
-        head: Fields to write before the parts.
+        to: JSON file to write.
+        corpus: Spanish-English corpus, English first. ``None`` uses the built-in sample corpus.
+        parts: Parts to run. Default: all.
+        minutes: Time limit of the whole command in minutes. Parts that do not fit are recorded as not run.
+        part_seconds: Time limit of each part in seconds.
+        dry: If ``True``, runs tiny models, on the CPU if there is no GPU. The numbers of a dry run are meaningless.
+        only: Part to run in this process, which prints a JSON object per result. Used internally.
     """
+    if only:
+        for result in PARTS[only](corpus, dry):
+            print(json.dumps(result), flush=True)
+        return
+    for name in parts:
+        require_choice("--parts", tuple(PARTS), name)
+    head = {**machine(("tensorflow", "keras")), "command": " ".join(sys.argv), "dry": dry}
+    end = time.monotonic() + 60.0 * minutes
+    done: dict[str, Result] = {}
+    writing = threading.Lock()
 
-    def __init__(self, settings: Settings, head: Result):
-        self.settings, self.head = settings, head
-        self.parts: dict[str, Result] = {}
-        self.lock, self.deadline = threading.Lock(), time.monotonic() + 60.0 * settings.minutes
-
-    def run(self, name: str) -> None:
-        """Runs one part in its own process group, which is killed at the time limit. Writes the file."""
-        part = self.parts[name] = {"seconds": 0.0, "results": [], "error": "not run: no time was left"}
-        began = time.monotonic()
-        limit = min(self.settings.part_seconds, self.deadline - began)
-        options = ["--dry"] * self.settings.dry
-        options += ["--corpus", str(self.settings.corpus.resolve())] if self.settings.corpus else []
-        if limit > 0:
-            with subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.gpu", "--only", name, *options],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                env={**ENVIRONMENT, **os.environ, **({"CUDA_VISIBLE_DEVICES": "-1"} if name == "decode-cpu" else {})},
-                cwd=ROOT,
-                start_new_session=True,
-            ) as process:
-                reason = ""
-                try:
-                    found, said = process.communicate(timeout=limit)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    found, said = process.communicate()
-                    reason = f"stopped after {limit:.0f} s"
-            part["seconds"] = round(time.monotonic() - began, 1)
-            part["results"] = [json.loads(line) for line in found.splitlines() if line.startswith("{")]
-            told = f"exit code {process.returncode}: {said.replace(f'{ROOT}/', '').strip()[-1500:]}"
-            part["error"] = reason or (told if process.returncode else None)
-        with self.lock:
-            whole = {**self.head, "parts": self.parts, "shown": [] if self.settings.dry else shown(self.parts)}
-            write_whole(self.settings.to, json.dumps(whole, indent=2) + "\n")
+    def run(name: str) -> None:
+        part = run_part(name, min(part_seconds, end - time.monotonic()), corpus, dry)
+        with writing:
+            done[name] = part
+            whole = {**head, "parts": done, "shown": [] if dry else shown(done)}
+            write_whole(to, json.dumps(whole, indent=2) + "\n")
         print(name, {**part, "results": len(part["results"])}, file=sys.stderr, flush=True)
+
+    run("device")
+    seen = done["device"]["results"]
+    if not dry and not (seen and seen[0]["gpu"]):
+        error = done["device"]["error"] or "TensorFlow lists no GPU"
+        raise SystemExit(f"gpu: no GPU can be used: {error}. Install tensorflow[and-cuda], or pass --dry.")
+    names = [name for name in parts or PARTS if name != "device"]
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
+        list(pool.map(run, (name for name in names if name.startswith("parity-"))))
+    for name in names:
+        if name not in done:
+            run(name)
+
+
+def run_part(name: str, seconds: float, corpus: Path | None, dry: bool) -> Result:
+    """Runs a part in a process, which is killed after some seconds. Returns its seconds, results and error."""
+    if seconds <= 0:
+        return {"seconds": 0.0, "results": [], "error": "not run: no time was left"}
+    command = ["timeout", "--signal=KILL", str(seconds), sys.executable, "-m", "benchmarks.gpu", "--only", name]
+    command += ["--dry"] * dry
+    command += ["--corpus", str(corpus)] if corpus else []
+    environment = {**ENVIRONMENT, **os.environ, **({"CUDA_VISIBLE_DEVICES": "-1"} if name == "decode-cpu" else {})}
+    began = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+    passed = time.monotonic() - began
+    error = f"exit code {done.returncode}: {done.stderr.replace(f'{Path.cwd()}/', '').strip()[-1500:]}"
+    if passed >= seconds:
+        error = f"stopped after {seconds:.0f} s"
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {"seconds": round(passed, 1), "results": results, "error": error if done.returncode else None}
 
 
 def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
@@ -251,31 +216,19 @@ def shown(parts: dict[str, Result]) -> list[str | list[Result]]:
 
 def accelerator() -> str:
     """Returns the device to measure: the first GPU, or the CPU if there is no GPU."""
-    import tensorflow as tf
-
     return "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
 
 
-def sizes_of(settings: Settings) -> Sizes:
-    """Returns the amounts of work, which are small for a dry run."""
-    return DRY if settings.dry else FULL
-
-
-def read_corpus(settings: Settings) -> list[Pair]:
+def read_corpus(corpus: Path | None) -> Sequence[Pair]:
     """Returns the pairs of the corpus, or of the built-in sample corpus."""
-    from nmt_keras.corpus.reading import read_pairs
-    from nmt_keras.corpus.sample import sample_pairs
-
-    if settings.corpus is None:
+    if corpus is None:
         return sample_pairs()
-    pairs = read_pairs(settings.corpus, source_column=1, target_column=0).pairs
+    pairs = read_pairs(corpus, source_column=1, target_column=0).pairs
     return pairs[:: -(-len(pairs) // 20_000)]  # of all lengths, because the file is sorted by length
 
 
-def device(settings: Settings) -> Iterator[Result]:
+def device(*_: Any) -> Iterator[Result]:
     """Yields facts about the GPU from TensorFlow and the driver."""
-    import tensorflow as tf
-
     build = tf.sysconfig.get_build_info()
     found: Result = {"gpu": None, "cuda": build.get("cuda_version"), "cudnn": build.get("cudnn_version")}
     query = ["nvidia-smi", "--query-gpu=driver_version,memory.total", "--format=csv,noheader"]
@@ -291,90 +244,50 @@ def device(settings: Settings) -> Iterator[Result]:
 
 
 class Computed(NamedTuple):
-    """Loss and gradients of a batch, and facts about the computation."""
+    """Loss and gradients of a batch."""
 
     loss: float  # nats per token
     gradients: list[np.ndarray]
 
 
-def parity(name: str, settings: Settings) -> Iterator[Result]:
+def parity(name: str, _: Path | None, dry: bool) -> Iterator[Result]:
     """Yields the differences of loss and gradients between each execution and a plain graph on the CPU."""
-    import tensorflow as tf
-
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    config = small(find_recipe(name).model, sizes_of(settings).width)
-    batch = one_batch()
-    weights = draw_weights(config, batch)
-    reference = compute(config, batch, weights, "/CPU:0")
+    scaled = find_recipe(name).model.scaled(0.02 if dry else 0.1)
+    config = replace(
+        scaled,
+        encoder=replace(scaled.encoder, layers=min(2, scaled.encoder.layers)),
+        decoder=replace(scaled.decoder, layers=min(2, scaled.decoder.layers)),
+        initializer="uniform",
+    )
+    reference = compute(config, "/CPU:0")
     for execution in EXECUTIONS:
-        found = compute(config, batch, weights, accelerator(), execution)
+        found = compute(config, accelerator(), execution)
         yield {"recipe": name, "execution": execution, **compare(found, reference)}
 
 
-def small(model: ModelConfig, width: float) -> ModelConfig:
-    """Returns a narrow version of a model, with at most two layers."""
-    scaled = model.scaled(width)
-    encoder = replace(scaled.encoder, layers=min(2, scaled.encoder.layers))
-    decoder = replace(scaled.decoder, layers=min(2, scaled.decoder.layers))
-    return replace(scaled, encoder=encoder, decoder=decoder, initializer="uniform")
+def compute(config: ModelConfig, place: str, execution: str = "plain") -> Computed:
+    """Computes the mean loss and its gradients on a device, with weights and a batch that are always the same.
 
-
-class IdBatch(NamedTuple):
-    """A batch of the sample corpus as ids, and the sizes of the vocabularies."""
-
-    source: tf.Tensor  # [B, S] int32
-    target: tf.Tensor  # [B, T] int32
-    sizes: tuple[int, int]
-
-
-def one_batch() -> IdBatch:
-    """Returns the first 64 pairs of the sample corpus, which have different lengths."""
-    import tensorflow as tf
-
-    from nmt_keras.corpus.sample import sample_pairs
-    from nmt_keras.recipes import SAMPLE
-    from nmt_keras.text import fit_tokenizer
-
+    The weights are random, and large enough to drive gates and attention away from their means. The batch has the first
+    64 pairs of the sample corpus, which have different lengths.
+    """
     sides = list(zip(*sample_pairs(), strict=True))
     texts = [fit_tokenizer(SAMPLE.source, side) for side in sides]
     source, target = (text.encode(tf.constant(side[:64])).ids for text, side in zip(texts, sides, strict=True))
-    return IdBatch(source, target, (texts[0].vocabulary_size, texts[1].vocabulary_size))
-
-
-def draw_weights(config: ModelConfig, batch: IdBatch) -> list[np.ndarray]:
-    """Returns random biases, and weights that are large enough to drive gates and attention away from their means."""
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    from nmt_keras.models.seq2seq import build_model
-
-    keras.utils.set_random_seed(1)
-    random = np.random.default_rng(1)
-    with tf.device("/CPU:0"):
-        variables = build_model(config, *batch.sizes).variables
-    return [3.0 * v.numpy() if len(v.shape) > 1 else random.normal(0.0, 0.3, v.shape) for v in variables]
-
-
-def compute(
-    config: ModelConfig, batch: IdBatch, weights: Sequence[np.ndarray], place: str, execution: Execution = "plain"
-) -> Computed:
-    """Computes the mean loss and its gradients on a device with these weights."""
-    import tensorflow as tf
-
-    from nmt_keras.layers.dropout import Randomness
-    from nmt_keras.models.seq2seq import build_model
-    from nmt_keras.training import batch_loss
-
+    draw = np.random.default_rng(1)
     with tf.device(place):
-        model = build_model(config, *batch.sizes)
-        for variable, value in zip(model.variables, weights, strict=True):
-            variable.assign(value)
+        model = build_model(config, *(text.vocabulary_size for text in texts))
+        for variable in model.variables:
+            is_matrix = len(variable.shape) > 1
+            variable.assign(
+                draw.uniform(-0.3, 0.3, variable.shape) if is_matrix else draw.normal(0.0, 0.3, variable.shape)
+            )
 
         @tf.function(jit_compile=execution == "xla", autograph=False)
         def differentiate() -> Any:
             with tf.GradientTape() as tape:
-                loss = batch_loss(model, batch.source, batch.target, smoothing=0.0, randomness=Randomness(1, 0))
+                loss = batch_loss(model, source, target, smoothing=0.0, randomness=Randomness(1, 0))
                 mean = loss.total / loss.tokens
             unreached = tf.UnconnectedGradients.ZERO
             variables = [variable.value for variable in model.trainable_variables]
@@ -389,8 +302,6 @@ def compare(found: Computed, wanted: Computed) -> Result:
 
     ``passed`` is True if both are smaller than the tolerances. NaN is not smaller.
     """
-    import numpy as np
-
     loss = abs(found.loss - wanted.loss) / abs(wanted.loss)
     pairs = zip(found.gradients, wanted.gradients, strict=True)
     gradient = float(np.max([np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0) for a, b in pairs]))
@@ -399,87 +310,49 @@ def compare(found: Computed, wanted: Computed) -> Result:
     return {**{name: float(f"{value:.2g}") for name, value in differences.items()}, "passed": passed}
 
 
-def train(name: str, execution: Execution, settings: Settings) -> Iterator[Result]:
+def training(name: str, execution: str, corpus: Path | None, dry: bool) -> Iterator[Result]:
     """Yields the target tokens per second and the memory of a system's training, for each of its precisions."""
-    import keras
-
-    from benchmarks.train_speed import rates
-    from nmt_keras.training import Updater
-    from nmt_keras.training.compiling import compile_updates
-    from nmt_keras.training.execution import build_for_training
-
-    system, sizes = SYSTEMS[name], sizes_of(settings)
-    for precision in system.precisions:
-        keras.utils.set_random_seed(1)
-        recipe, vocabulary = executed(system, execution, precision, settings.dry)
-        batches = random_batches(recipe, vocabulary, settings)
-        updater = Updater(build_for_training(recipe, vocabulary, vocabulary), recipe.train)
+    recipe, words, precisions = SYSTEMS[name]
+    if dry:
+        small = replace(recipe.train, batch_size=4, batch_tokens=None)
+        recipe, words = replace(recipe, model=recipe.model.scaled(0.02), train=small), 50
+    model = replace(recipe.model, initializer="uniform")
+    for precision in precisions:
+        tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+        config = replace(recipe.train, xla=execution == "xla", precision=PRECISIONS[precision])
+        batches = random_batches(config, words, corpus)
+        gc.collect()  # frees the previous model
         peak_megabytes()
-        began = time.perf_counter()
-        compile_updates(updater, batches, lambda _: None)
-        compiling = time.perf_counter() - began
-        found = rates(updater, batches, sizes.steps)
+        steps = 40 if dry else 60
+        figures, rates = train(replace(recipe, model=model, train=config), batches, (words, words), steps)
         yield {
             "system": name,
             "execution": execution,
             "precision": precision,
-            "parameters": sum(int(keras.ops.size(variable)) for variable in updater.variables),
-            "target_tokens_per_s": round(statistics.median(found[1:] or found)),
-            "target_tokens_per_s_of_each_interval": [round(rate) for rate in found],
-            "compile_s": round(compiling, 1),
+            **figures,
+            "target_tokens_per_s": round(statistics.median(rates[1:])),
+            "target_tokens_per_s_of_each_interval": [round(rate) for rate in rates],
             "buckets": [[batches.rows[bucket], *bucket] for bucket in batches.buckets],  # rows, source, target tokens
             "peak_megabytes": peak_megabytes(),
         }
-        del updater, batches
-        gc.collect()
 
 
-def executed(system: System, execution: Execution, precision: Precision, dry: bool) -> tuple[Recipe, int]:
-    """Returns the recipe and the vocabulary size of a system for a precision. Both are small in a dry run.
-
-    Enables TF32 for the precision "tf32", and disables it otherwise.
-    """
-    import tensorflow as tf
-
-    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
-    recipe, vocabulary = system.recipe, system.vocabulary
-    if dry:
-        train = replace(recipe.train, batch_size=4, batch_tokens=None)
-        recipe, vocabulary = replace(recipe, model=recipe.model.scaled(0.02), train=train), 50
-    mixed: dict[Precision, Literal["mixed_bfloat16", "mixed_float16"]]
-    mixed = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-    return replace(
-        recipe,
-        model=replace(recipe.model, initializer="uniform"),
-        train=replace(recipe.train, xla=execution == "xla", precision=mixed.get(precision, "float32")),
-    ), vocabulary
-
-
-def random_batches(recipe: Recipe, vocabulary: int, settings: Settings) -> Batches:
+def random_batches(config: TrainConfig, words: int, corpus: Path | None) -> Batches:
     """Returns batches of random ids in two length buckets."""
-    import numpy as np
-
-    from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets, rows_by_bucket
-
-    random, train = np.random.default_rng(1), recipe.train
-    lengths = [(len(pair.source.split()) + 1, len(pair.target.split()) + 1) for pair in read_corpus(settings)]
-    both = np.array([each for each in lengths if max(each) <= train.max_tokens])
-
-    def ids(lengths: np.ndarray) -> TokenLists:
-        flat = random.integers(END + 1, vocabulary, lengths.sum())
-        flat[np.cumsum(lengths) - 1] = END
-        return TokenLists(flat, lengths)
-
-    source, target = both.T
-    buckets = choose_buckets(source, target, 2)
-    rows = rows_by_bucket(buckets, train.batch_size, train.batch_tokens)
-    return Batches(ids(source), ids(target), batch_size=rows, buckets=buckets, pool_size=train.pool_size, seed=1)
+    draw = np.random.default_rng(1)
+    lengths = np.array([[len(side.split()) + 1 for side in pair] for pair in read_corpus(corpus)])  # [N, 2]
+    sides = []
+    for kept in lengths[lengths.max(axis=1) <= config.max_tokens].T:
+        ids = draw.integers(END + 1, words, kept.sum())
+        ids[np.cumsum(kept) - 1] = END
+        sides.append(TokenLists(ids, kept))
+    buckets = choose_buckets(*(side.lengths for side in sides), 2)
+    rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
+    return Batches(*sides, batch_size=rows, buckets=buckets, pool_size=config.pool_size, seed=1)
 
 
 def peak_megabytes() -> int:
     """Returns the peak memory of the GPU since the last call, or of this process if there is no GPU, in megabytes."""
-    import tensorflow as tf
-
     if accelerator() == "/CPU:0":
         return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
     peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
@@ -487,48 +360,36 @@ def peak_megabytes() -> int:
     return round(peak / 1e6)
 
 
-def decode(settings: Settings) -> Iterator[Result]:
-    """Yields the speed of greedy search and of beam search, measured by ``benchmarks/decode_speed.py``.
+class CutTranslator(ModelTranslator):
+    """Translator that cuts translations at about the length of a trained model's translations."""
 
-    The weights are random, so translations are cut at about the length of a trained model's translations.
-    """
+    def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
+        return source_lengths + 1
 
-    from benchmarks import decode_speed
-    from nmt_keras.config import SearchConfig, TokenizerConfig
-    from nmt_keras.models.seq2seq import build_model
-    from nmt_keras.text import fit_tokenizer
-    from nmt_keras.translation.model_translator import ModelTranslator
 
-    class CutTranslator(ModelTranslator):
-        def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
-            return source_lengths + 1
-
-    sizes = sizes_of(settings)
-    sides = list(zip(*read_corpus(settings), strict=True))
-    source, target = (fit_tokenizer(TokenizerConfig("word", sizes.vocabulary), side) for side in sides)
-    model = matched(sizes.units, 64).model
-    network = build_model(model, source.vocabulary_size, target.vocabulary_size)
+def decode(corpus: Path | None, dry: bool) -> Iterator[Result]:
+    """Yields the speed of greedy search and of beam search with random weights; see ``benchmarks.decode_speed``."""
+    units, words, count, single, repeats = (8, 1_200, 4, 2, 1) if dry else (512, 16_000, 1000, 50, 3)
+    sides = list(zip(*read_corpus(corpus), strict=True))
+    source, target = (fit_tokenizer(TokenizerConfig("word", words), side) for side in sides)
+    network = build_model(matched(units, 64).model, source.vocabulary_size, target.vocabulary_size)
     for width in (1, 5):
         translator = CutTranslator(source, target, network, search=SearchConfig(beam_size=width))
-        decoding = decode_speed.Settings(batch_size=256, single=sizes.single, repeats=sizes.repeats)
-        yield {"beam": width, **decode_speed.measure(translator, sides[0][: sizes.sentences], decoding)}
+        yield {"beam": width, **measure(translator, sides[0][:count], 256, single, repeats)}
 
 
-def trainings(*names: str) -> dict[str, Callable[[Settings], Iterator[Result]]]:
-    """Returns the parts that train some systems."""
-    return {f"train-{name}-{execution}": partial(train, name, execution) for name in names for execution in EXECUTIONS}
-
-
-PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
+PARTS: dict[str, Callable[[Path | None, bool], Iterator[Result]]] = {
     "device": device,
     **{f"parity-{name}": partial(parity, name) for name in FAMILIES},
-    **trainings("conditional-gru", "rnnsearch-base"),
     "decode": decode,
     "decode-cpu": decode,
-    **trainings("matched-512", "matched-256", "luong-location"),
+    **{
+        f"train-{name}-{execution}": partial(training, name, execution)
+        for name, execution in itertools.product(SYSTEMS, EXECUTIONS)
+    },
 }
-"""Functions of the parts by name, in the order in which they run."""
+"""Functions of the parts by name, in the order in which they run. Arguments: the corpus, and whether the run is dry."""
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

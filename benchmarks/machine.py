@@ -1,12 +1,14 @@
 """The machine, date and library versions of a measurement, its processes and its printed result."""
 
 import json
+import multiprocessing
 import os
 import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -62,6 +64,12 @@ def output_of(command: Sequence[str], **options: Any) -> str:
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout or '')[-4000:]}")
     return done.stdout or ""
+
+
+def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function of a module in a new process, which imports the module. Returns its result."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(function, *arguments).result()
 
 
 def transparent_hugepages() -> str:

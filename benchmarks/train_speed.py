@@ -15,8 +15,6 @@ times: this is a round. Each system keeps freed memory. Prints JSON with every r
 With ``--earlier``, the result also contains the rounds of an earlier one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -24,37 +22,42 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+import tensorflow as tf
 import tyro
 
-from benchmarks.machine import machine, output_of, print_result
+from benchmarks.machine import in_new_process, machine, output_of, print_result
 from nmt_keras.config import (
-    END,
-    UNK,
     AttentionConfig,
     DecoderConfig,
     EncoderConfig,
     ModelConfig,
     Recipe,
+    TokenizerConfig,
     TrainConfig,
     require,
 )
+from nmt_keras.corpus import Pair, read_pairs, split_pairs
+from nmt_keras.corpus.batches import BatchSource, Position
+from nmt_keras.corpus.encoding import batch_pairs
 from nmt_keras.io.startup import keep_freed_memory
 from nmt_keras.languages import without_accents
+from nmt_keras.text import fit_tokenizer
+from nmt_keras.training import Updater
+from nmt_keras.training.compiling import compile_updates
+from nmt_keras.training.execution import build_for_training
+from nmt_keras.training.schedules import learning_rate
 
-if TYPE_CHECKING:
-    from nmt_keras.corpus.batches import Batches, TokenLists
-    from nmt_keras.corpus.shards import ShardedBatches
-    from nmt_keras.training.updater import Updater
-
+OURS: dict[str, Literal["float32", "bfloat16-products"]]
+OURS = {"matched": "float32", "matched-bfloat16": "bfloat16-products"}
+"""Systems of this package, with their precision."""
 WORDS = 5_000
 INTERVAL = 20
 """Number of updates per measured rate, as in the reports of OpenNMT-py."""
-MAX_TOKENS = 50
 MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
     "MALLOC_MMAP_THRESHOLD_": "8589934592",
@@ -63,56 +66,51 @@ MALLOC = {
 """Environment of OpenNMT-py, which takes memory from malloc: freed memory is kept, as TensorFlow keeps it here."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(
+    work: Path,
+    corpus: Path | None = None,
+    venv: Path | None = None,
+    units: int = 256,
+    batch: int = 64,
+    steps: int = 200,
+    repeats: int = 3,
+    earlier: Path | None = None,
+) -> None:
+    """Measures and prints the result.
 
-    work: Path
-    """Folder of the corpus as text."""
-    corpus: Path | None = None
-    """File of the Spanish-English corpus, to write ``work``. ``None`` if ``work`` is complete."""
-    venv: Path | None = None
-    """Environment created by ``setup_opennmt.sh``. None measures this package alone."""
-    units: int = 256
-    batch: int = 64
-    steps: int = 200
-    """Number of updates per repetition, at least 60. The first 40 are not counted."""
-    repeats: int = 3
-    earlier: Path | None = None
-    """Result of the same command, whose rounds precede the new one."""
-    only: Literal["matched", "matched-bfloat16"] | None = None
-    """System of this package to measure in this process. Used internally for each repetition."""
-
-
-def main(settings: Settings) -> None:
-    """Measures and prints the result."""
-    if settings.only:
-        print(json.dumps(measure(settings)))
-        return
-    if settings.corpus:
-        write_corpus(settings.corpus, settings.work)
-    ours, others = ("matched", "matched-bfloat16"), ("onmt",) if settings.venv else ()
-    rounds = json.loads(settings.earlier.read_text(encoding="utf-8"))["rounds"] if settings.earlier else []
+    Args:
+        work: Folder of the corpus as text.
+        corpus: File of the Spanish-English corpus, to write ``work``. ``None`` if ``work`` is complete.
+        venv: Environment created by ``setup_opennmt.sh``. ``None`` measures this package alone.
+        units: Units of the decoder.
+        batch: Number of sentences in a batch.
+        steps: Number of updates per repetition, at least 60. The first 40 are not counted.
+        repeats: Number of repetitions.
+        earlier: Result of the same command, whose rounds precede the new one.
+    """
+    if corpus:
+        write_corpus(corpus, work)
+    others = ("onmt",) if venv else ()
+    systems = (*OURS, *others)
+    rounds = json.loads(earlier.read_text(encoding="utf-8"))["rounds"] if earlier else []
     for one in rounds:
-        require(tuple(one["runs"]) == (*ours, *others), "--earlier", "rounds of the same systems", tuple(one["runs"]))
-    found: dict[str, list[dict[str, Any]]] = {}
-    facts = machine()
-    for _ in range(settings.repeats):
-        for name in (*ours, *others):
-            run = opennmt_process(settings) if name == "onmt" else own_process(settings, name)
-            print(name, run, file=sys.stderr, flush=True)
-            found.setdefault(name, []).append(run)
+        require(tuple(one["runs"]) == systems, "--earlier", "rounds of the same systems", tuple(one["runs"]))
+    facts, found = machine(), dict[str, list[dict[str, Any]]]()
+    for name in systems * repeats:
+        if venv and name == "onmt":
+            run = train_opennmt(venv, work.resolve(), units, batch, steps)
+        else:
+            run = in_new_process(measure, name, work, units, batch, steps)
+        print(name, run, file=sys.stderr, flush=True)
+        found.setdefault(name, []).append(run)
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
-    ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
-    one = {"date": facts["date"], "median": rates, "ratios": ratios}
-    rounds = [*rounds, {**one, "runs": found}]
-    print_result(facts, {"rounds": rounds})
+    ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in OURS}
+    one = {"date": facts["date"], "median": rates, "ratios": ratios, "runs": found}
+    print_result(facts, {"rounds": [*rounds, one]})
 
 
 def write_corpus(corpus: Path, work: Path) -> None:
     """Writes the sets of the benchmark split as text, and as words as in the TensorFlow tutorial."""
-    from nmt_keras.corpus import read_pairs, split_pairs
-
     work.mkdir(parents=True, exist_ok=True)
     pairs = read_pairs(corpus, source_column=1, target_column=0).pairs
     for part, found in split_pairs(pairs, key_side="target").items():
@@ -128,18 +126,8 @@ def words(text: str) -> str:
     return " ".join(re.sub(r"[^a-z?.!,¿]+", " ", spaced).split())
 
 
-def own_process(settings: Settings, name: str) -> dict[str, Any]:
-    """Measures one system of this package in a process, and returns its result."""
-    options: dict[str, Any] = {"units": settings.units, "batch": settings.batch, "steps": settings.steps, "only": name}
-    given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
-    said = output_of([sys.executable, "-m", "benchmarks.train_speed", "--work", str(settings.work), *given])
-    found: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return found
-
-
-def opennmt_process(settings: Settings) -> dict[str, Any]:
+def train_opennmt(venv: Path, work: Path, units: int, batch: int, steps: int) -> dict[str, Any]:
     """Trains OpenNMT-py, and returns its target tokens per second and number of parameters."""
-    work, programs = settings.work.resolve(), (settings.venv or Path()) / "bin"
     (work / "speed").mkdir(exist_ok=True)
     parts = {"c": "train", "valid": "valid"}
     config = {
@@ -153,11 +141,11 @@ def opennmt_process(settings: Settings) -> dict[str, Any]:
             name: {"path_src": f"{work}/{part}.w.es", "path_tgt": f"{work}/{part}.w.en"} for name, part in parts.items()
         },
         "save_model": f"{work}/speed/m",
-        "train_steps": settings.steps,
+        "train_steps": steps,
         "valid_steps": 10**6,
         "save_checkpoint_steps": 10**6,
         "report_every": INTERVAL,
-        "batch_size": settings.batch,
+        "batch_size": batch,
         "batch_type": "sents",
         "encoder_type": "brnn",
         "decoder_type": "rnn",
@@ -165,7 +153,7 @@ def opennmt_process(settings: Settings) -> dict[str, Any]:
         "enc_layers": 1,
         "dec_layers": 1,
         "word_vec_size": 256,
-        "hidden_size": settings.units,
+        "hidden_size": units,
         "global_attention": "mlp",
         "input_feed": 1,
         "dropout": 0.0,
@@ -177,10 +165,9 @@ def opennmt_process(settings: Settings) -> dict[str, Any]:
     }
     path = work / "speed" / "config.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
-    output_of([str(programs / "onmt_build_vocab"), "-config", str(path), "-n_sample", "-1"])
-    said = output_of(
-        [str(programs / "onmt_train"), "-config", str(path)], env={**os.environ, **MALLOC}, stderr=subprocess.STDOUT
-    )
+    output_of([str(venv / "bin" / "onmt_build_vocab"), "-config", str(path), "-n_sample", "-1"])
+    command = [str(venv / "bin" / "onmt_train"), "-config", str(path)]
+    said = output_of(command, env={**os.environ, **MALLOC}, stderr=subprocess.STDOUT)
     found = [float(rate) for rate in re.findall(r"\d+/\s*(\d+) tok/s", said)]
     (parameters,) = re.findall(r"number of parameters: (\d+)", said)
     return {"target_tokens_per_s": statistics.median(found[2:]), "parameters": int(parameters)}
@@ -206,8 +193,10 @@ def matched(units: int, batch: int) -> Recipe:
     )
     train = TrainConfig(
         batch_size=batch,
+        epochs=1.0,
+        minutes=None,
         length_buckets=12,
-        max_tokens=MAX_TOKENS,
+        max_tokens=50,
         learning_rate=1e-3,
         warmup_steps=0,
         decay="constant",
@@ -217,87 +206,44 @@ def matched(units: int, batch: int) -> Recipe:
     return Recipe(name="matched", model=model, train=train)
 
 
-def measure(settings: Settings) -> dict[str, Any]:
+def measure(name: str, work: Path, units: int, batch: int, steps: int) -> dict[str, Any]:
     """Measures one system of this package in this process."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     keep_freed_memory()
-    import tensorflow as tf
+    recipe = matched(units, batch)
+    recipe = replace(recipe, train=replace(recipe.train, precision=OURS[name]))
+    sides = [(work / f"train.w.{language}").read_text("utf-8").splitlines() for language in ("es", "en")]
+    # in addition to the words, a vocabulary has four special entries
+    source, target = (fit_tokenizer(TokenizerConfig("word", WORDS + 4), side) for side in sides)
+    batches = batch_pairs(list(map(Pair, *sides)), (source, target), recipe.train, lambda _: None)
+    figures, rates = train(recipe, batches, (source.vocabulary_size, target.vocabulary_size), steps)
+    rate = round(statistics.median(rates[2:]))
+    return {"ours": name, **figures, "target_tokens_per_s": rate, "shapes": len(batches.buckets)}
 
-    from nmt_keras.training.compiling import compile_updates
-    from nmt_keras.training.execution import build_for_training
-    from nmt_keras.training.updater import Updater
 
-    precision: Literal["bfloat16-products", "float32"]
-    precision = "bfloat16-products" if settings.only == "matched-bfloat16" else "float32"
-    recipe = matched(settings.units, settings.batch)
-    recipe = replace(recipe, train=replace(recipe.train, precision=precision))
+def train(
+    recipe: Recipe, batches: BatchSource, vocabulary_sizes: tuple[int, int], steps: int
+) -> tuple[dict[str, Any], list[float]]:
+    """Trains a new model for ``steps`` updates.
+
+    Returns the number of parameters and the seconds of compilation, and the target tokens per second of each
+    ``INTERVAL`` updates.
+    """
     tf.keras.utils.set_random_seed(1)
-    batches, sizes = read_batches(settings.work, recipe)
-    updater = Updater(build_for_training(recipe, *sizes), recipe.train)
+    updater = Updater(build_for_training(recipe, *vocabulary_sizes), recipe.train)
     began = time.perf_counter()
     compile_updates(updater, batches, lambda _: None)
     compiling = time.perf_counter() - began
-    measured = rates(updater, batches, settings.steps)
-    return {
-        "ours": settings.only,
-        "parameters": sum(int(tf.size(variable)) for variable in updater.variables),
-        "target_tokens_per_s": round(statistics.median(measured[2:])),
-        "compile_s": round(compiling, 1),
-        "shapes": len(batches.buckets),
-    }
-
-
-def read_batches(work: Path, recipe: Recipe) -> tuple[Batches, tuple[int, int]]:
-    """Returns batches of the training set as words, and the sizes of the vocabularies."""
-    from nmt_keras.corpus.batches import Batches, choose_buckets
-
-    sides = [encoded(work / f"train.w.{language}") for language in ("es", "en")]
-    lengths = [side.lengths for side, _ in sides]
-    kept = (lengths[0] <= recipe.train.max_tokens) & (lengths[1] <= recipe.train.max_tokens)
-    source, target = (side.take(kept.nonzero()[0]) for side, _ in sides)
-    batches = Batches(
-        source,
-        target,
-        batch_size=recipe.train.batch_size,
-        buckets=choose_buckets(source.lengths, target.lengths, recipe.train.length_buckets),
-        pool_size=recipe.train.pool_size,
-        seed=recipe.train.seed,
-    )
-    return batches, (sides[0][1], sides[1][1])
-
-
-def encoded(path: Path) -> tuple[TokenLists, int]:
-    """Returns a file's lines as ids of its most frequent words, and the size of the vocabulary."""
-    import numpy as np
-
-    from nmt_keras.corpus.batches import TokenLists
-
-    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    counts = Counter(word for line in lines for word in line)
-    ids = {word: END + 1 + rank for rank, (word, _) in enumerate(counts.most_common(WORDS))}
-    flat = [number for line in lines for number in (*(ids.get(word, UNK) for word in line), END)]
-    return TokenLists(np.array(flat), np.array([len(line) + 1 for line in lines])), END + 1 + len(ids)
-
-
-def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> list[float]:
-    """Returns target tokens per second for every ``INTERVAL`` updates."""
-    import numpy as np
-
-    from nmt_keras.corpus.batches import Position
-    from nmt_keras.training.schedules import learning_rate
-
-    found: list[float] = []
-    tokens, began = 0, time.perf_counter()
-    for step, (_, batch) in zip(range(1, steps + 1), batches.iterate(Position(0, 0, 0)), strict=False):
-        metrics = updater.train_step([batch], step, learning_rate(updater.config, step, steps))
-        tokens += int(np.count_nonzero(batch.target))
-        if step % INTERVAL == 0:
-            float(metrics.gradient_norm)  # waits for the update
-            now = time.perf_counter()
-            found.append(tokens / (now - began))
-            tokens, began = 0, now
-    return found
+    rates, training = [], batches.iterate(Position(0, 0, 0))
+    for first in range(1, steps + 1, INTERVAL):
+        tokens, began = 0, time.perf_counter()
+        for step, (_, batch) in zip(range(first, first + INTERVAL), training, strict=False):
+            metrics = updater.train_step([batch], step, learning_rate(updater.config, step, steps))
+            tokens += np.count_nonzero(batch.target)
+        float(metrics.gradient_norm)  # waits for the update
+        rates.append(tokens / (time.perf_counter() - began))
+    parameters = sum(int(tf.size(variable)) for variable in updater.variables)
+    return {"parameters": parameters, "compile_s": round(compiling, 1)}, rates
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from benchmarks import gpu
-from benchmarks.gpu import Computed, Settings, compare
+from benchmarks.gpu import Computed, compare
 
 
 def run(folder, **options):
     """Runs the benchmark. Returns the parts of the file that it wrote."""
-    gpu.main(Settings(to=folder / "gpu.json", **{"dry": True, **options}))
+    gpu.main(folder / "gpu.json", dry=True, **options)
     return json.loads((folder / "gpu.json").read_text())["parts"]
 
 
