@@ -7,9 +7,9 @@ connection for each request. They retry as ``nmt_keras_serve.client`` does. The 
 machine, the date, the rounds of each attack and the results of the honest clients. It exits with code 1 if one of
 these requirements is violated:
 
-- no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
+- no honest request fails, gets a wrong answer, or waits longer than ``BOUND``;
 - after the attacks, the server is alive;
-- its memory never exceeded ``--memory``, the limit of ``serve/deploy/systemd``;
+- its memory never exceeded ``MEMORY``, the limit of ``serve/deploy/systemd``;
 - its memory has grown by at most 5 % since the end of honest requests of many shapes without attacks;
 - it has no more open descriptors than at that time;
 - its log has no traceback and no line that a client wrote.
@@ -24,7 +24,6 @@ import contextlib
 import gzip
 import itertools
 import json
-import multiprocessing
 import os
 import random
 import re
@@ -34,18 +33,24 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
 import tyro
 
-from benchmarks.machine import machine
-from benchmarks.serve_load import SENTENCES, Report, Server, percentiles, predict_path, started
+from benchmarks.machine import in_new_process, machine
+from benchmarks.serve_load import SENTENCES, Server, percentiles, predict_path, print_report, started
 from serve.client import Client, Retry
 from serve.limits import Limits
+
+BOUND = 30.0
+"""Maximum duration of an honest request in seconds, including retries."""
+MEMORY = 4000.0
+"""Maximum resident memory in megabytes."""
+GROWTH = 0.05
+"""Allowed relative growth of memory."""
 
 
 class Target(NamedTuple):
@@ -148,16 +153,15 @@ UNITS = ("\u0301", "\u0338\u00ad", "a" + "\u0323\u0307" * 500, "\U0001d165", "\u
 async def idle_sockets(target: Target, rng: random.Random) -> str:
     """Opens ten thousand sockets, or as many as the process may open, for a few seconds."""
     limit = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 2000)
-    with contextlib.ExitStack() as opened:
-        count = 0
-        for _ in range(limit // 100):
-            opening = [asyncio.open_connection(target.host, target.port) for _ in range(100)]
-            for found in await asyncio.gather(*opening, return_exceptions=True):
-                if not isinstance(found, BaseException):
-                    opened.callback(found[1].close)
-                    count += 1
-        await asyncio.sleep(2.0)
-    return "more than the limit" if count > Limits.connections else "fewer than the limit"
+    found: list[Any] = []
+    while len(found) < limit:
+        opening = [asyncio.open_connection(target.host, target.port) for _ in range(100)]
+        found += await asyncio.gather(*opening, return_exceptions=True)
+    await asyncio.sleep(2.0)
+    opened = [each for each in found if isinstance(each, tuple)]
+    for _, writer in opened:
+        writer.close()
+    return "more than the limit" if len(opened) > Limits.connections else "fewer than the limit"
 
 
 async def send(target: Target, *pieces: bytes, pause: float = 0.0) -> str:
@@ -186,14 +190,14 @@ ATTACKS: dict[Attack, int] = {malformed: 4, slow: 200, unread: 10, heavy: 12, id
 """Number of attackers of each kind."""
 
 
-def attack(target: Target, seconds: float, seed: int) -> dict[str, Counter[str]]:
+def attack(target: Target, seconds: float) -> dict[str, Counter[str]]:
     """Runs all attackers for ``seconds`` in this process. Returns the numbers of outcomes of each attack's rounds."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 20_000), most))
     rounds: dict[str, Counter[str]] = {kind.__name__: Counter() for kind in ATTACKS}
 
     async def repeat(kind: Attack, number: int) -> None:
-        rng = random.Random(f"{seed} {kind.__name__} {number}")
+        rng = random.Random(f"{kind.__name__} {number}")
         while True:
             try:
                 outcome = await kind(target, rng)
@@ -233,17 +237,16 @@ class Honest:
     def __init__(self, url: str, model: str, *, reconnects: bool) -> None:
         self.seconds: list[float] = []
         self.failures: Counter[str] = Counter()
-        self._connect = lambda: Client(url, model, retry=Retry(8), timeout=60)
+        self._connect = partial(Client, url, model, retry=Retry(8), timeout=60)
         self._reconnects = reconnects
         with self._connect() as client:
-            self._expected = [client.translate(texts) for texts in REQUESTS]
+            self._turns = itertools.cycle([(texts, client.translate(texts)) for texts in REQUESTS])
 
     def run(self, stop: threading.Event) -> None:
         """Sends the requests in turn until ``stop`` is set."""
-        turns = itertools.cycle(zip(REQUESTS, self._expected, strict=True))
         with self._connect() as kept:
             while not stop.wait(0.1):
-                texts, expected = next(turns)
+                texts, expected = next(self._turns)
                 began = time.monotonic()
                 try:
                     with self._connect() if self._reconnects else contextlib.nullcontext(kept) as client:
@@ -254,124 +257,113 @@ class Honest:
                 self.seconds.append(time.monotonic() - began)
 
     def summary(self) -> dict[str, Any]:
-        longest = round(1000 * max(self.seconds, default=0.0))
         facts = {"requests": len(self.seconds), "failures": dict(self.failures)}
-        return {**facts, **percentiles(self.seconds), "longest_ms": longest}
+        return {**facts, **percentiles(self.seconds), "longest_ms": round(1000 * max(self.seconds))}
 
 
 @contextlib.contextmanager
 def running(clients: Sequence[Honest]) -> Iterator[None]:
     """Runs each client in a thread while the context lasts."""
     stop = threading.Event()
-    threads = [threading.Thread(target=client.run, args=(stop,)) for client in clients]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Runs all attacks on the embedded server at the same time, and measures honest clients meanwhile."""
-
-    model_dir: Path = Path("saved_models")
-    """Folder that holds NAME/VERSION/."""
-    model: str = "spa-eng"
-    """Name of the model."""
-    minutes: float = 30.0
-    """Duration of the attacks."""
-    bound: float = 30.0
-    """Maximum duration of an honest request in seconds, including retries."""
-    timeout_seconds: float = 30.0
-    """The server's ``--rest-api-timeout-in-ms``, in seconds."""
-    memory: float = 4000.0
-    """Maximum resident memory in megabytes."""
-    tolerance: float = 0.05
-    """Allowed relative growth of memory."""
-    seed: int = 0
-    """Seed of the attackers' random numbers."""
-
-    def measure(self) -> Report:
-        """Returns the honest clients' answers, the server's memory and descriptors, and the violated requirements."""
-        options = ("--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}")
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, Limits.connections), hard))
+    with ThreadPoolExecutor(len(clients)) as threads:
+        for client in clients:
+            threads.submit(client.run, stop)
         try:
-            with started(self.model_dir, options) as server:
-                return self._report(server)
+            yield
         finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            stop.set()
 
-    def _report(self, server: Server) -> Report:
-        url = f"http://{server.host}:{server.port}"
+
+# The measurement
+
+
+def main(
+    model_dir: Path = Path("saved_models"),
+    model: str = "spa-eng",
+    minutes: float = 30.0,
+    timeout_seconds: float = 30.0,
+) -> None:
+    """Runs all attacks on the embedded server at the same time, and measures honest clients meanwhile.
+
+    Args:
+        model_dir: Folder that holds NAME/VERSION/.
+        model: Name of the model.
+        minutes: Duration of the attacks.
+        timeout_seconds: The server's ``--rest-api-timeout-in-ms``, in seconds.
+    """
+    facts = machine(("tensorflow", "starlette", "uvicorn", "h11"))
+    options = ("--rest-api-timeout-in-ms", f"{1000 * timeout_seconds:.0f}")
+    few_files = ("prlimit", f"--nofile={Limits.connections}:")
+    with started(model_dir, options, few_files) as server:
+        url = f"http://{server.address}"
         clients = {
-            "one connection": Honest(url, self.model, reconnects=False),
-            "a connection for each request": Honest(url, self.model, reconnects=True),
+            "one connection": Honest(url, model, reconnects=False),
+            "a connection for each request": Honest(url, model, reconnects=True),
         }
         start_of_log = len(server.log.read_text())
-        self._fill_caches(url)
+        fill_caches(url, model, minutes)
         with running([*clients.values()]):
-            time.sleep(min(120.0, 30 * self.minutes))
-        before = self._settled(server)
+            time.sleep(min(120.0, 30 * minutes))
+        before = settled(server, timeout_seconds)
         for client in clients.values():
             client.seconds.clear()
-        target = Target(server.host, server.port, self.model)
+        host, port = server.address.split(":")
+        target = Target(host, int(port), model)
         # from another process, so that the attackers do not delay the threads of the honest clients
-        with running([*clients.values()]), ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            rounds = process.submit(attack, target, 60 * self.minutes, self.seed).result()
-        after = self._settled(server)
+        with running([*clients.values()]):
+            rounds = in_new_process(attack, target, 60 * minutes)
+        after = settled(server, timeout_seconds)
         peak = server.resident_megabytes("VmHWM")
         log = server.log.read_text()[start_of_log:]
-        result = {
-            "options": {name: str(value) for name, value in asdict(self).items()},
-            "descriptors_allowed": resource.getrlimit(resource.RLIMIT_NOFILE),
-            "rounds": {name: dict(outcomes.most_common()) for name, outcomes in sorted(rounds.items())},
-            "honest": {name: client.summary() for name, client in clients.items()},
-            "before": before,
-            "after": after,
-            "peak_megabytes": peak,
-            "log_bytes": len(log),
-            "load_after": os.getloadavg()[0],
-        }
-        promises = {
-            "the server died": server.process.poll() is None,
-            f"memory exceeded {self.memory:g} MB": peak <= self.memory,
-            "memory grew": after["megabytes"] <= before["megabytes"] * (1 + self.tolerance),
-            "descriptors stayed open": after["descriptors"] <= before["descriptors"],
-        }
-        broken = [name for name, kept in promises.items() if not kept]
-        for name, client in clients.items():
-            broken += [f"{name}: {count} times {failure}" for failure, count in client.failures.items()]
-            if max(client.seconds, default=float("inf")) > self.bound:
-                broken.append(f"{name}: a request took longer than {self.bound:g} s")
-        broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
-        return Report(result, broken, ())
+        is_alive = server.process.poll() is None
+    result = {
+        "options": {
+            "model_dir": str(model_dir),
+            "model": model,
+            "minutes": str(minutes),
+            "timeout_seconds": str(timeout_seconds),
+        },
+        "descriptors_allowed": (Limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        "rounds": {name: dict(outcomes.most_common()) for name, outcomes in sorted(rounds.items())},
+        "honest": {name: client.summary() for name, client in clients.items()},
+        "before": before,
+        "after": after,
+        "peak_megabytes": peak,
+        "log_bytes": len(log),
+        "load_after": os.getloadavg()[0],
+    }
+    promises = {
+        "the server died": is_alive,
+        f"memory exceeded {MEMORY:g} MB": peak <= MEMORY,
+        "memory grew": after["megabytes"] <= before["megabytes"] * (1 + GROWTH),
+        "descriptors stayed open": after["descriptors"] <= before["descriptors"],
+    }
+    broken = [name for name, kept in promises.items() if not kept]
+    for name, client in clients.items():
+        broken += [f"{name}: {count} times {failure}" for failure, count in client.failures.items()]
+        if max(client.seconds) > BOUND:
+            broken.append(f"{name}: a request took longer than {BOUND:g} s")
+    broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
+    print_report(facts, result, broken)
 
-    def _fill_caches(self, url: str) -> None:
-        """Sends batches of many shapes, the largest first.
 
-        TensorFlow keeps the memory of the largest batch, and oneDNN compiled operations for each shape, up to a limit.
-        serve/README.md has measurements.
-        """
-        rng, most = random.Random(self.seed), Limits.max_batch_rows
-        sizes = [(59, most), *((rng.randrange(1, 60), rng.randrange(1, most)) for _ in range(round(20 * self.minutes)))]
-        with httpx.Client(timeout=self.bound, trust_env=False) as client:
-            for words, rows in sizes[:400]:
-                document = {"instances": [" ".join(rng.choices(SENTENCES[0].split(), k=words))] * rows}
-                client.post(url + predict_path(self.model), json=document).raise_for_status()
+def fill_caches(url: str, model: str, minutes: float) -> None:
+    """Sends batches of many shapes, the largest first.
 
-    def _settled(self, server: Server) -> dict[str, float]:
-        """Returns the server's memory and descriptors after it has returned free memory and closed idle connections."""
-        time.sleep(2 * self.timeout_seconds + 2)  # by default a minute, after which the server returns free memory
-        seen = [server.descriptors()]
-        while len(seen) < 60 and (len(seen) < 5 or len({*seen[-5:]}) > 1):
-            time.sleep(1.0)
-            seen.append(server.descriptors())
-        return {"megabytes": server.resident_megabytes(), "descriptors": seen[-1]}
+    TensorFlow keeps the memory of the largest batch, and oneDNN compiled operations for each shape, up to a limit.
+    serve/README.md has measurements.
+    """
+    rng, most = random.Random(0), Limits.max_batch_rows
+    sizes = [(59, most), *((rng.randrange(1, 60), rng.randrange(1, most)) for _ in range(round(20 * minutes)))]
+    with Client(url, model, timeout=BOUND) as client:
+        for words, rows in sizes[:400]:
+            client.translate([" ".join(rng.choices(SENTENCES[0].split(), k=words))] * rows)
+
+
+def settled(server: Server, timeout_seconds: float) -> dict[str, float]:
+    """Returns the server's memory and descriptors after it has returned free memory and closed idle connections."""
+    time.sleep(2 * timeout_seconds + 10)  # by default a minute, after which the server returns free memory
+    return {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
 
 
 def lines_of_clients(log: str) -> list[str]:
@@ -380,12 +372,5 @@ def lines_of_clients(log: str) -> list[str]:
     return [line for line in log.split("\n") if line and (not own.fullmatch(line) or "forged" in line)]
 
 
-def main() -> None:
-    """Reads the command line, runs the attacks and prints the report."""
-    attacks = tyro.cli(Settings, prog="python -m benchmarks.attacks", description=__doc__)
-    facts = machine(("tensorflow", "starlette", "uvicorn", "h11"))
-    attacks.measure().print(facts)
-
-
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)
