@@ -10,59 +10,53 @@ a target word. Each target word is linked with the source word of its largest we
 END has no link. The figures "every_word_linked" leave END out, so that each word has a link. Prints JSON.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
+import nmt_keras
 from benchmarks.machine import machine, print_result
 from nmt_keras.config import require
-from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, split_words, words_of_tokens
+from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, split_words, to_pharaoh, words_of_tokens
 from nmt_keras.evaluation.gold import GoldPair, read_gold
+from nmt_keras.evaluation.metrics import alignment_error
 from nmt_keras.text import normalise_lines
-
-if TYPE_CHECKING:
-    from nmt_keras.translation.model_translator import ModelTranslator
-    from nmt_keras.translation.records import AlignedPair
+from nmt_keras.translation.model_translator import ModelTranslator
+from nmt_keras.translation.records import AlignedPair
 
 ALIGNMENTS = Path(__file__).parents[1] / "docs" / "results" / "alignments"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
+    gold: str = "spa-eng",
+    links: tuple[Path, ...] = (),
+) -> None:
+    """Measures and prints the result.
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
-    """Run directories."""
-    gold: str = "spa-eng"
-    """Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the 393 pairs of the
-    test set of the sample corpus. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
-    links: tuple[Path, ...] = ()
-    """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
-
-
-def main(settings: Settings) -> None:
-    """Measures and prints the result."""
-    import nmt_keras
-
-    before, gold = machine(), gold_pairs(settings.gold)
-    found = {str(run): weight_figures(run_weights(nmt_keras.load(run), gold), gold) for run in settings.runs}
-    for path in settings.links:
+    Args:
+        runs: Run directories.
+        gold: Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the 393 pairs of the
+            test set of the sample corpus. Otherwise: a file of lines source words<TAB>target words<TAB>links.
+        links: Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file.
+    """
+    before, pairs = machine(), gold_pairs(gold)
+    found = {str(run): weight_figures(nmt_keras.load(run), pairs) for run in runs}
+    for path in links:
         lines = path.read_text("utf-8").splitlines()
-        require(len(lines) == len(gold), "--links", f"{len(gold)} lines in {path}, one per pair", len(lines))
-        links = [from_pharaoh(line, f"{path}:{number}").possible for number, line in enumerate(lines, 1)]
-        found[path.name] = figures(links, gold)
+        require(len(lines) == len(pairs), "--links", f"{len(pairs)} lines in {path}, one per pair", len(lines))
+        linked = [from_pharaoh(line, f"{path}:{number}").possible for number, line in enumerate(lines, 1)]
+        found[path.name] = figures(linked, pairs)
     result = {
-        "gold": Path(settings.gold).name,
-        "pairs": len(gold),
-        "sure": sum(len(pair.links.sure) for pair in gold),
-        "possible": sum(len(pair.links.possible - pair.links.sure) for pair in gold),
+        "gold": Path(gold).name,
+        "pairs": len(pairs),
+        "sure": sum(len(pair.links.sure) for pair in pairs),
+        "possible": sum(len(pair.links.possible - pair.links.sure) for pair in pairs),
         "systems": found,
     }
     print_result(before, result)
@@ -79,15 +73,14 @@ def as_written(words: str) -> str:
     return re.sub(r" (?=[.,?!])|(?<=[¿¡]) ", "", words)
 
 
-def run_weights(translator: ModelTranslator, gold: Sequence[GoldPair]) -> list[np.ndarray]:
-    """Returns the word weights of a run for each pair, by forced decoding."""
+def weight_figures(translator: ModelTranslator, gold: Sequence[GoldPair]) -> dict[str, Any]:
+    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word.
+
+    The weights are those of forced decoding. The translator receives the sentences as written.
+    """
     sources, targets = ([as_written(words) for words in side] for side in list(zip(*gold, strict=True))[:2])
     aligned = zip(translator.align(sources, targets), gold, strict=True)
-    return [word_weights(one, pair.source, pair.target) for one, pair in aligned]
-
-
-def weight_figures(weights: Sequence[np.ndarray], gold: Sequence[GoldPair]) -> dict[str, Any]:
-    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word."""
+    weights = [word_weights(one, pair.source, pair.target) for one, pair in aligned]
     largest = np.concatenate([each[:-1].max(axis=1) for each in weights])
     return {
         **figures(list(map(hard_links, weights)), gold),
@@ -101,20 +94,17 @@ def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[
 
     "links" is their number. "predicted" has those of each pair in Pharaoh's format.
     """
-    from nmt_keras.evaluation.metrics import alignment_error
-
     error = alignment_error(found, [pair.links for pair in gold])
     sure = [[len(pair.links.sure), len(links & pair.links.sure)] for links, pair in zip(found, gold, strict=True)]
     possible = [[len(links), len(links & pair.links.possible)] for links, pair in zip(found, gold, strict=True)]
     drawn = np.random.default_rng(1).multinomial(len(gold), np.full(len(gold), 1 / len(gold)), size=1000)
     (s, in_sure), (a, in_possible) = (drawn @ np.array(sure)).T, (drawn @ np.array(possible)).T
     low, high = np.percentile(1 - (in_sure + in_possible) / np.maximum(a + s, 1), [2.5, 97.5])
-    rounded = {name: round(value, 4) for name, value in asdict(error).items()}
     return {
-        **rounded,
+        **{name: round(value, 4) for name, value in asdict(error).items()},
         "interval": [round(float(low), 4), round(float(high), 4)],
         "links": sum(map(len, found)),
-        "predicted": [" ".join(f"{s}-{t}" for s, t in sorted(links)) for links in found],
+        "predicted": [to_pharaoh(sorted(links)) for links in found],
     }
 
 
@@ -151,4 +141,4 @@ def _tokens_of(words: str, tokens: Sequence[str]) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

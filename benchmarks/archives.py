@@ -21,7 +21,7 @@ import lzma
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ from nmt_keras.corpus import Pair, evaluation_pairs
 from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.evaluation.metrics import bleu, chrf, exact_match
 from nmt_keras.evaluation.seeds import RunResult, summarise
-from nmt_keras.io.files import write_whole
+from nmt_keras.io.files import replacing, write_whole
 
 TABLE = "table.json"
 """File of a folder that a group has as GROUP.json, outside of its archive."""
@@ -59,16 +59,18 @@ def files_of(group: Path) -> Mapping[str, str]:
     return found
 
 
-def add(files: Mapping[str, str], group: Path) -> None:
+def add_files(files: Mapping[str, str], group: Path) -> None:
     """Adds files to a group, or replaces them. Equal files give equal bytes."""
     kept = {**files_of(group), **files}
-    table, packed = kept.pop(TABLE, None), io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    table = kept.pop(TABLE, None)
+    with (
+        replacing(group.with_suffix(".tar.xz")) as partial,
+        tarfile.open(partial, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive,
+    ):
         for name, text in sorted(kept.items()):
             member, data = tarfile.TarInfo(name), text.encode()
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    write_whole(group.with_suffix(".tar.xz"), lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME))
     if table is not None:
         write_whole(group.with_suffix(".json"), table)
     files_of.cache_clear()
@@ -123,10 +125,10 @@ def links_of(alignment: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def text_figures(name: str, run: Mapping[str, Any], texts: Sequence[str], references: Sequence[str]) -> Compared:
     """Compares the figures of a run's translations."""
-    metrics = {"bleu": lambda: bleu(texts, references, "en").value, "chrf": lambda: chrf(texts, references).value}
-    for metric, score in (metrics | {"exact": lambda: exact_match(texts, references)}).items():
+    scores = {"bleu": bleu(texts, references, "en").value, "chrf": chrf(texts, references).value}
+    for metric, score in (scores | {"exact": exact_match(texts, references)}).items():
         if metric in run:
-            yield f"{name}, {metric}", run[metric], round(score(), 2)
+            yield f"{name}, {metric}", run[metric], round(score, 2)
     if "normalized" in run:
         yield f"{name}, normalized", run["normalized"], normalized(texts, references)
 
@@ -162,28 +164,26 @@ def _held_out(corpus: str, config: CorpusConfig, path: Path | None) -> Sequence[
     return parts_of(config, pairs_of(corpus, path))["test"]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the command."""
+def main(
+    groups: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="GROUP ...")] = (),
+    corpus: Path | None = None,
+    add: Path | None = None,
+) -> None:
+    """Adds files to a group, or computes the figures of groups again.
 
-    groups: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="GROUP ...")] = ()
-    """Groups. Default: all."""
-    corpus: Path | None = None
-    """File of the Spanish-English corpus. Without it, only links are compared, and the group "sample"."""
-    add: Path | None = None
-    """Folder whose files are added to the group, or replace those of the same name."""
-
-
-def main(settings: Settings) -> None:
-    """Adds files to a group, or computes the figures of groups again."""
-    if settings.add is not None:
-        (group,) = settings.groups
-        add(files_of(settings.add), RESULTS / group)
+    Args:
+        groups: Groups. Default: all.
+        corpus: File of the Spanish-English corpus. Without it, only links are compared, and the group "sample".
+        add: Folder whose files are added to the group, or replace those of the same name.
+    """
+    if add is not None:
+        (group,) = groups
+        add_files(files_of(add), RESULTS / group)
         return
     different = 0
-    for group in settings.groups or sorted(path.name.removesuffix(".tar.xz") for path in RESULTS.glob("*.tar.xz")):
+    for group in groups or sorted(path.name.removesuffix(".tar.xz") for path in RESULTS.glob("*.tar.xz")):
         files, count = files_of(RESULTS / group), 0
-        for name, stored, found in compared(files, held_out(files, settings.corpus)):
+        for name, stored, found in compared(files, held_out(files, corpus)):
             count += 1
             if rounded(stored) != rounded(found):
                 different += 1
@@ -197,4 +197,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

@@ -15,7 +15,6 @@ import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
@@ -61,6 +60,8 @@ OUTPUTS: dict[str, tuple[tuple[float, float], Change]] = {
     "lower-case": ((0.3, 1.0), lambda draw, pair, all_: (pair.source, pair.target.lower())),
 }
 """Faults of single translations. The targets are the translations."""
+LANGUAGES = ("de", "fr", "ja", "ru", "zh_CN", "tr", "sv")
+"""Languages of the catalogues. The first has faults, the second is the third language in other corpora."""
 
 
 def changed(pairs: Pairs, share: float, change: Change, seed: int = 1) -> list[Pair]:
@@ -131,22 +132,16 @@ def catalogue(language: str) -> list[Pair]:
     return [pair for pair in found if all(pair) and max(map(len, pair)) < 300]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(corpus: Path) -> None:
+    """Checks and prints.
 
-    corpus: str
-    """Path of the Spanish-English corpus file."""
-    languages: tuple[str, ...] = ("de", "fr", "ja", "ru", "zh_CN", "tr", "sv")
-    """Languages of the catalogues. The first has faults, the second is the third language in other corpora."""
-
-
-def main(settings: Settings) -> None:
-    """Checks and prints."""
+    Args:
+        corpus: Path of the Spanish-English corpus file.
+    """
     before, began = machine(), time.process_time()
-    spanish = [*read_pairs(settings.corpus, source_column=1, target_column=0).pairs]
-    catalogues = {language: catalogue(language) for language in settings.languages}
-    first, second = settings.languages[:2]
+    spanish = [*read_pairs(corpus, source_column=1, target_column=0).pairs]
+    catalogues = {language: catalogue(language) for language in LANGUAGES}
+    first, second, *_ = LANGUAGES
     corpora = {
         "Spanish-English": random.Random(1).sample(spanish, 5000),
         f"catalogues, {first}": catalogues[first][5000:10_000],
@@ -192,4 +187,4 @@ def shown(
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

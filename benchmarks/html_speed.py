@@ -8,8 +8,6 @@ one after another. DevTools slows pages down, but not workers, so the slow times
 main thread of an empty page whose CPU is slowed four times. Prints JSON.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
@@ -17,18 +15,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tyro
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from benchmarks.machine import machine, print_result, spanish_english
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Playwright
 
 CHROMIUM = shutil.which("chromium") or "chromium"
 STARTS = 5
@@ -75,29 +69,22 @@ LONG_TASKS = """() => new Promise((resolve) => {
 """Longest task of the main thread, in milliseconds; 0 if all are below 50."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(corpus: Path, html: Path) -> None:
+    """Measures and prints.
 
-    corpus: str
-    """Path of the Spanish-English corpus file."""
-    html: Path
-    """File that ``nmt export --to`` wrote."""
-
-
-def main(settings: Settings) -> None:
-    """Measures and prints."""
-    from playwright.sync_api import sync_playwright
-
+    Args:
+        corpus: Path of the Spanish-English corpus file.
+        html: File that ``nmt export --to`` wrote.
+    """
     before = machine()
-    pairs = spanish_english(settings.corpus)["test"]
+    pairs = spanish_english(corpus)["test"]
     sentences = random.Random(1).sample([pair.source for pair in pairs], 200)
     with sync_playwright() as playwright:
-        starts = [start(playwright, settings.html) for _ in range(STARTS)]
+        starts = [start(playwright, html) for _ in range(STARTS)]
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        answers = [first_answer(browser, settings.html) for _ in range(STARTS)]
-        pages = {"": browser.new_page(), ", slowed four times": slowed(browser, settings.html)}
-        pages[""].goto(settings.html.absolute().as_uri())
+        answers = [first_answer(browser, html) for _ in range(STARTS)]
+        pages = {"": browser.new_page(), ", slowed four times": slowed(browser, html)}
+        pages[""].goto(html.absolute().as_uri())
         times = {
             search + speed: translate(page, signature, sentences)
             for speed, page in pages.items()
@@ -109,7 +96,7 @@ def main(settings: Settings) -> None:
     tasks, megabytes = (median(each) for each in zip(*starts, strict=True))
     found = {
         "chromium": version,
-        "bytes": settings.html.stat().st_size,
+        "bytes": html.stat().st_size,
         "milliseconds_p50_p95": quantiles,
         "first_answer_ms": round(median(answers)),
         "longest_task_ms": round(tasks),
@@ -172,4 +159,4 @@ def proportional_size(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

@@ -9,7 +9,7 @@ The systems are those of the group "self-attention" of ``benchmarks.results``, w
 import itertools
 import statistics
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import tensorflow as tf
@@ -25,18 +25,13 @@ from nmt_keras.training.updater import Updater
 TOKENS, WORDS, UPDATES = 2560, 5_000, 10
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(lengths: tuple[int, ...] = (5, 10, 20, 40, 80), turns: int = 3) -> None:
+    """Measures and prints target tokens per second.
 
-    lengths: tuple[int, ...] = (5, 10, 20, 40, 80)
-    """Tokens per sentence."""
-    turns: int = 3
-    """Number of measurements of each system with each length."""
-
-
-def main(settings: Settings) -> None:
-    """Measures and prints target tokens per second."""
+    Args:
+        lengths: Tokens per sentence.
+        turns: Number of measurements of each system with each length.
+    """
     keep_freed_memory()
     facts, draw = machine(), np.random.default_rng(1)
     systems = [
@@ -44,11 +39,11 @@ def main(settings: Settings) -> None:
     ]
     updaters = {each.name: Updater(build_for_training(each, WORDS, WORDS), each.train) for each in systems}
     batches = {}
-    for length in settings.lengths:
+    for length in lengths:
         source, target = draw.integers(4, WORDS, (2, TOKENS // length, length), np.int32)
         batches[length] = Batch(source, target, pairs=TOKENS // length)
-    rates: dict[tuple[str, int], list[float]] = {(name, length): [] for name in updaters for length in settings.lengths}
-    for turn, (name, length) in itertools.product(range(settings.turns + 1), rates):
+    rates: dict[tuple[str, int], list[float]] = {(name, length): [] for name in updaters for length in lengths}
+    for turn, (name, length) in itertools.product(range(turns + 1), rates):
         began = time.perf_counter()
         for step in range(1, UPDATES + 1):
             metrics = updaters[name].train_step([batches[length]], step, 1e-3)
@@ -60,7 +55,7 @@ def main(settings: Settings) -> None:
             "tokens per sentence": length,
             **{name: round(statistics.median(rates[name, length])) for name in updaters},
         }
-        for length in settings.lengths
+        for length in lengths
     ]
     print_result(
         facts, {"runs": {f"{name}, {length}": list(map(round, each)) for (name, length), each in rates.items()}}, rows
@@ -69,4 +64,4 @@ def main(settings: Settings) -> None:
 
 if __name__ == "__main__":
     tf.keras.utils.set_random_seed(1)
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

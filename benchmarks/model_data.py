@@ -25,7 +25,6 @@ import tempfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -95,22 +94,15 @@ _MARKS = re.compile(r"^\W+|\W+$")
 Links = frozenset[Link]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the program."""
+def main(corpus: Path, to: Path, aligner: Path = Path("eflomal-align")) -> None:
+    """Writes the files and prints the number of pairs of each source.
 
-    corpus: Path
-    """The corpus: spa-eng.zip or spa.txt."""
-    to: Path
-    """Folder of the result."""
-    aligner: Path = Path("eflomal-align")
-    """The program eflomal-align. Install eflomal from PyPI into a virtual environment of its own."""
-
-
-def main(settings: Settings) -> None:
-    """Writes the files and prints the number of pairs of each source."""
-    to = settings.to
-    sets = split_pairs(read_pairs(settings.corpus, source_column=1, target_column=0).pairs, key_side="target")
+    Args:
+        corpus: The corpus: spa-eng.zip or spa.txt.
+        to: Folder of the result.
+        aligner: The program eflomal-align. Install eflomal from PyPI into a virtual environment of its own.
+    """
+    sets = split_pairs(read_pairs(corpus, source_column=1, target_column=0).pairs, key_side="target")
     sums = {part: part_sha256(pairs, key_side="target") for part, pairs in sets.items()}
     require(
         {part: sums[part] for part in ("valid", "test")}.items() <= read_manifest(MODEL)["corpus"]["sha256"].items(),
@@ -123,7 +115,7 @@ def main(settings: Settings) -> None:
     short = [pair for pair in train if len(pair.source.split()) <= SHORT]
     sources, catalogued = catalogues(to / "packages")
     aligned = [*train, *(pair for pairs in catalogued.values() for pair in pairs)]
-    directions = align(aligned, settings.aligner)
+    directions = align(aligned, aligner)
     links = {pair: forward & reverse for pair, (forward, reverse) in zip(aligned, directions, strict=True)}
     added: dict[str, Mapping[Pair, Links]] = {
         **{name: {pair: links[pair] for pair in pairs} for name, pairs in catalogued.items()},
@@ -365,4 +357,4 @@ def forms(pair: Pair) -> list[Pair]:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

@@ -19,8 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,49 +64,49 @@ PLANS: dict[str, dict[str, Any]] = {
 SEARCHES = {"greedy": [], "beam 5": ["--search.beam-size", "5"]}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(
+    corpus: str,
+    plan: Literal["ten-minutes-float32", "ten-minutes", "hour", "guided"],
+    run: Path | None = None,
+    seed: int = 1,
+    alignments: Path | None = None,
+    ensemble: tuple[Path, ...] = (),
+) -> None:
+    """Trains, translates and prints the result.
 
-    corpus: str
-    """Path of a corpus file, or "sample"."""
-    plan: Literal["ten-minutes-float32", "ten-minutes", "hour", "guided"]
-    run: Path | None = None
-    """Run directory to keep. The output of training and the machine are written to RUN.json. A run that has this file
-    is evaluated without training."""
-    seed: int = 1
-    """Seed of the training."""
-    alignments: Path | None = None
-    """Word alignments of the corpus, for the plan "guided". docs/guides/guided-alignment.md tells how to make them."""
-    ensemble: tuple[Path, ...] = ()
-    """Finished runs of the same plan with other seeds. They are evaluated together with ``run``."""
-
-
-def main(settings: Settings) -> None:
-    """Trains, translates and prints the result."""
+    Args:
+        corpus: Path of a corpus file, or "sample".
+        plan: Options of the training.
+        run: Run directory to keep. The output of training and the machine are written to RUN.json. A run that has this
+            file is evaluated without training.
+        seed: Seed of the training.
+        alignments: Word alignments of the corpus, for the plan "guided". docs/guides/guided-alignment.md tells how to
+            make them.
+        ensemble: Finished runs of the same plan with other seeds. They are evaluated together with ``run``.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        run = settings.run or Path(folder) / "run"
+        run = run or Path(folder) / "run"
         record = run.with_name(f"{run.name}.json")
         if not record.exists():
-            train(settings, run, record, Path(folder) / "cache")
-        runs = [run, *settings.ensemble]
+            require((plan == "guided") == bool(alignments), "--alignments", "a file for guided alone", alignments)
+            options = {**PLANS[plan], "corpus": corpus, "run": run, "train.seed": seed}
+            options |= {"alignments": alignments} if alignments else {}
+            before, said = machine(), train(options, Path(folder) / "cache")
+            record.write_text(json.dumps({**before, "said": said}), encoding="utf-8")
+        runs = [run, *ensemble]
         seeds = [json.loads((each / "recipe.json").read_text(encoding="utf-8"))["train"]["seed"] for each in runs]
         require(len({*seeds}) == len(seeds), "--ensemble", "runs with different seeds", seeds)
         before = json.loads(record.read_text(encoding="utf-8"))
-        found = {"recipe": RECIPE, "plan": PLANS[settings.plan], "seeds": seeds, **result_of(run, before.pop("said"))}
+        found = {"recipe": RECIPE, "plan": PLANS[plan], "seeds": seeds, **result_of(run, before.pop("said"))}
         print_result(before, {**found, "bleu": bleu(runs)})
 
 
-def train(settings: Settings, run: Path, record: Path, cache: Path) -> None:
-    """Trains the plan. Writes the run directory, and the machine and the output of training to ``record``."""
-    require((settings.plan == "guided") == bool(settings.alignments), "--alignments", "a file for guided alone", None)
-    plan, before = {**PLANS[settings.plan], "train.seed": settings.seed}, machine()
-    plan |= {"alignments": settings.alignments} if settings.alignments else {}
-    options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "nmt_keras", "train", RECIPE, "--corpus", settings.corpus, "--run", str(run)]
+def train(options: Mapping[str, Any], cache: Path) -> str:
+    """Trains the recipe with options of ``nmt train``, which has an empty cache. Returns its output."""
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache.resolve())}
-    said = output_of([*command, *options], env=environment, stderr=subprocess.STDOUT)
-    record.write_text(json.dumps({**before, "said": said}), encoding="utf-8")
+    command = [sys.executable, "-m", "nmt_keras", "train", RECIPE, *words]
+    return output_of(command, env=environment, stderr=subprocess.STDOUT)
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:
@@ -146,4 +145,4 @@ def scores(options: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

@@ -11,35 +11,40 @@ the protocol and the files. Repeat the command to resume an interrupted group. T
 share the system ``rnnsearch``: to train it once, copy its files to the folder of the next group.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json
 import math
 import operator
 import random
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import tensorflow as tf
 import tyro
+from sacrebleu.metrics import BLEU
 
-from benchmarks.alignment import gold_pairs, run_weights, weight_figures
-from nmt_keras.config import CorpusConfig, Recipe, require, require_choice
+import nmt_keras
+from benchmarks.alignment import gold_pairs, weight_figures
+from benchmarks.erasure import influence
+from benchmarks.gradients import state_gradients
+from nmt_keras.config import UNK, CorpusConfig, Recipe, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.corpus.split import Part
+from nmt_keras.evaluation.metrics import bleu, compare_runs, length_bins
+from nmt_keras.evaluation.seeds import cross_entropy, run_figures, to_markdown
 from nmt_keras.io.files import read_json, write_whole
 from nmt_keras.io.startup import keep_freed_memory
+from nmt_keras.languages import without_accents
 from nmt_keras.recipes import CONDITIONAL_GRU, SPANISH_ENGLISH, find_recipe
-
-if TYPE_CHECKING:
-    from nmt_keras.runs.protocol import Study
-    from nmt_keras.translation.model_translator import ModelTranslator
+from nmt_keras.runs import Run
+from nmt_keras.runs.protocol import Study, run_study, write_table
+from nmt_keras.translation.model_translator import ModelTranslator
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 UPDATES = 5_000
@@ -95,7 +100,7 @@ class Group:
     by_length: bool = False
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
     guided: bool = False
-    """If ``True``, attention is trained with the word alignments in ``Settings.alignments``."""
+    """If ``True``, attention is trained with the word alignments of ``--alignments``."""
     gradients: bool = False
     """If ``True``, also stores the norms of the gradients of the encoder's states, for the figure about gates."""
     has_alignments: bool = True
@@ -446,10 +451,6 @@ def with_alignments(corpus: SplitCorpus, pairs: Sequence[Pair], lines: Sequence[
 
 def add_combined(group: Group, study: Study) -> None:
     """Writes the results of the group's combined systems. Those that need more seeds than the study has are skipped."""
-    import nmt_keras
-    from nmt_keras.evaluation.seeds import run_figures
-    from nmt_keras.runs import Run
-
     by_name = {system.name: system for system in study.systems}
     for combined in group.combined:
         path, seeds = study.folder / f"{combined.name}-{study.seeds[0]}.json", study.seeds[: combined.runs_each]
@@ -462,7 +463,7 @@ def add_combined(group: Group, study: Study) -> None:
         translator = translator.with_search(replace(translator.search, replaces_unknown=combined.replaces_unknown))
         scores, texts = run_figures(translator, study.pairs, study.language)
         write_whole(path.with_suffix(".txt"), "".join(f"{' '.join(text.splitlines())}\n" for text in texts))
-        runs, error = [folder.name for folder in folders], alignment_of(translator, study.corpus.name)
+        runs, error = [folder.name for folder in folders], weight_figures(translator, gold_pairs(study.corpus.name))
         write(path, {"name": combined.name, "seed": study.seeds[0], "runs": runs, **scores, "alignment": error})
 
 
@@ -472,64 +473,43 @@ def add_to_runs(group: Group, study: Study) -> None:
     These are the alignment error and the values of ``state_gradients``, ``normalized`` and ``by_length``. Also writes
     the translations of both test sets.
     """
-    from benchmarks.gradients import state_gradients
-    from nmt_keras.runs import Run
-
     for system, seed in itertools.product(study.systems, study.seeds):
         path, folder = study.path(system, seed), study.run_folder(system, seed)
         found = read_json(path)
         has_links = group.has_alignments and system.model.attention.has_scores and folder.exists()
         if has_links and found["alignment"] is None:
-            found = {**found, "alignment": alignment_of(Run(folder).translator(), study.corpus.name)}
-            write(path, found)
+            found["alignment"] = weight_figures(Run(folder).translator(), gold_pairs(study.corpus.name))
         if group.gradients and "gradients" not in found:
-            found = {**found, "gradients": state_gradients(Run(folder).translator(), long_pairs(study.corpus.test))}
-            write(path, found)
+            found["gradients"] = state_gradients(Run(folder).translator(), long_pairs(study.corpus.test))
         if system.target.strip_accents and "normalized" not in found:
-            texts = path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
-            found = {**found, "normalized": normalized(texts, [pair.target for pair in study.pairs])}
-            write(path, found)
+            found["normalized"] = normalized(texts_of(path), [pair.target for pair in study.pairs])
         if group.by_length and "table" not in found:
             values, texts = by_length(Run(folder).translator(), study.corpus)
             write_whole(path.with_suffix(".beam.txt"), "".join(f"{text}\n" for text in texts))
-            write(path, {**found, **values})
+            found |= values
+        write(path, found)
 
 
-def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, Any]:
-    """Returns ``alignment.weight_figures`` of the pairs of a corpus that have gold alignments.
-
-    The translator receives the sentences as written. The pairs in the file have spaces around punctuation marks.
-    """
-    gold = gold_pairs(corpus)
-    return weight_figures(run_weights(translator, gold), gold)
+def texts_of(path: Path) -> list[str]:
+    """Returns the translations of a run, from the path of its metrics."""
+    return path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
 
 
 def normalized(texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """Returns BLEU in lower case and without accents. No signature of sacreBLEU states that accents are removed."""
-    from sacrebleu.metrics import BLEU
-
-    def plain(side: Sequence[str]) -> list[str]:
-        return ["".join(itertools.filterfalse(unicodedata.combining, unicodedata.normalize("NFD", t))) for t in side]
-
     metric = BLEU(lowercase=True)
-    score = metric.corpus_score(plain(texts), [plain(references)]).score
+    score = metric.corpus_score(list(map(without_accents, texts)), [list(map(without_accents, references))]).score
     return {"bleu": round(score, 2), "signature": str(metric.get_signature()), "strip_accents": True}
 
 
 def write_lengths(study: Study) -> None:
     """Writes the BLEU of each run by length of the source to lengths.json."""
-    texts = {
-        system.name: [
-            study.path(system, seed).with_suffix(".txt").read_text("utf-8").split("\n")[:-1] for seed in study.seeds
-        ]
-        for system in study.systems
-    }
+    texts = {each.name: [texts_of(study.path(each, seed)) for seed in study.seeds] for each in study.systems}
     write(study.folder / "lengths.json", bleu_by_length(study.pairs, texts))
 
 
 def bleu_by_length(pairs: Sequence[Pair], texts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
     """Returns the BLEU of each system's runs for each range of source lengths, from their translations."""
-    from nmt_keras.evaluation.metrics import bleu, length_bins
 
     def score(run: Sequence[str], inside: Sequence[int]) -> float:
         return round(bleu([run[i] for i in inside], [pairs[i].target for i in inside]).value, 2)
@@ -549,10 +529,6 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[st
 
     Also returns the translations of the test set and then those of the long test set.
     """
-    from benchmarks.erasure import influence
-    from nmt_keras.evaluation.metrics import bleu
-    from nmt_keras.evaluation.seeds import cross_entropy
-
     beam = translator.with_search(replace(translator.search, beam_size=BEAM))
     known = beam.with_search(replace(beam.search, unk_allowed=False))
     parts = {"test": list(corpus.test), "long": long_pairs(corpus.test)}
@@ -573,11 +549,7 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[st
         bins[part] = binned(list(zip(pairs, texts, strict=True)))
         translated += texts
     shown = [
-        {
-            "source": t.source_tokens,
-            "target": t.tokens,
-            "alignment": [[round(float(weight), 3) for weight in row] for row in t.alignment],
-        }
+        {"source": t.source_tokens, "target": t.tokens, "alignment": np.array(t.alignment, float).round(3).tolist()}
         for t in beam.translate(list(FIGURE_3))
     ]
     place = next(place for place, pair in enumerate(parts["long"]) if words(pair.source) == LONG_WORDS)
@@ -589,8 +561,6 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> tuple[dict[st
 
 def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:
     """Returns BLEU with its interval for each range of source lengths, from pairs and their translations."""
-    from nmt_keras.evaluation.metrics import compare_runs, length_bins
-
     bins = []
     for label, inside in length_bins(
         [words(pair.source) for pair, _ in translated], (5, 10, 15, 20, 25, 30, 40)
@@ -604,10 +574,6 @@ def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:
 
 def has_unknown(translator: ModelTranslator, pair: Pair) -> bool:
     """Returns ``True`` if a word of either side is outside its vocabulary."""
-    import tensorflow as tf
-
-    from nmt_keras.config import UNK
-
     sides = ((translator.source_tokenizer, pair.source), (translator.target_tokenizer, pair.target))
     return any(bool(tf.reduce_any(text.encode(tf.constant([s])).ids == UNK)) for text, s in sides)
 
@@ -617,62 +583,51 @@ def write(path: Path, found: dict[str, Any]) -> None:
     write_whole(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(
+    group: Annotated[str, tyro.conf.Positional],
+    to: Path,
+    corpus: Path | None = None,
+    alignments: Path | None = None,
+    jobs: int = 1,
+    seeds: tuple[int, ...] | None = None,
+    rates: tuple[float, ...] | None = None,
+) -> None:
+    """Trains and scores the runs of a group that have no result yet, and prints the table of its systems.
 
-    group: Annotated[str, tyro.conf.Positional]
-    """Group of systems. An unknown name prints all names."""
-    to: Path
-    """Folder of the results and the run directories."""
-    corpus: Path | None = None
-    """File of the Spanish-English corpus. Not needed for the group "sample"."""
-    alignments: Path | None = None
-    """File of word alignments, one line for each line of the corpus, for the group "guided-alignment"."""
-    jobs: int = 1
-    """Number of runs trained at the same time."""
-    seeds: tuple[int, ...] | None = None
-    """Seeds of each system's runs; ``None`` for those of the group."""
-    rates: tuple[float, ...] | None = None
-    """Factors of the pilots; ``None`` for those of the group. Most stored results have 0.5, 1 and 2."""
-
-
-def run_group(group: Group, study: Study, jobs: int) -> None:
-    """Trains and scores the runs of a group that have no result yet, and prints the table of its systems."""
-    from nmt_keras.evaluation.seeds import to_markdown
-    from nmt_keras.runs.protocol import run_study, write_table
-
+    Args:
+        group: Group of systems. An unknown name prints all names.
+        to: Folder of the results and the run directories.
+        corpus: File of the Spanish-English corpus. Not needed for the group "sample".
+        alignments: File of word alignments, one line for each line of the corpus, for the group "guided-alignment".
+        jobs: Number of runs trained at the same time.
+        seeds: Seeds of each system's runs; ``None`` for those of the group.
+        rates: Factors of the pilots; ``None`` for those of the group. Most stored results have 0.5, 1 and 2.
+    """
+    keep_freed_memory()
+    known = groups()
+    require_choice("group", tuple(known), group)
+    chosen = known[group]
+    pairs = pairs_of(chosen.corpus, corpus)
+    split = corpus_of(chosen, pairs)
+    require(chosen.guided == (alignments is not None), "--alignments", "a file for guided alignment alone", alignments)
+    if alignments is not None:
+        split = with_alignments(split, pairs, alignments.read_text("utf-8").splitlines())
+    study = Study(
+        folder=to,
+        systems=chosen.systems,
+        corpus=split,
+        updates=chosen.updates,
+        rates=rates or chosen.rates,
+        seeds=seeds or chosen.seeds,
+        language="en",
+        baselines=chosen.baselines,
+    )
     run_study(study, jobs, print)
-    add_to_runs(group, study)
+    add_to_runs(chosen, study)
     print(to_markdown(write_table(study)))
     write_lengths(study)
-    add_combined(group, study)
-
-
-def main(settings: Settings) -> None:
-    """Trains and scores a group of systems."""
-    keep_freed_memory()
-    from nmt_keras.runs.protocol import Study
-
-    known = groups()
-    require_choice("group", tuple(known), settings.group)
-    group = known[settings.group]
-    corpus, path = corpus_of(group, pairs := pairs_of(group.corpus, settings.corpus)), settings.alignments
-    require(group.guided == (path is not None), "--alignments", "a file for guided alignment alone", path)
-    if path is not None:
-        corpus = with_alignments(corpus, pairs, path.read_text("utf-8").splitlines())
-    study = Study(
-        folder=settings.to,
-        systems=group.systems,
-        corpus=corpus,
-        updates=group.updates,
-        rates=settings.rates or group.rates,
-        seeds=settings.seeds or group.seeds,
-        language="en",
-        baselines=group.baselines,
-    )
-    run_group(group, study, settings.jobs)
+    add_combined(chosen, study)
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

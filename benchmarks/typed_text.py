@@ -11,9 +11,10 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 import tyro
+from sacrebleu.metrics import BLEU
 
 from benchmarks.machine import machine, output_of, print_result, spanish_english
 from nmt_keras.languages import without_accents
@@ -50,27 +51,19 @@ SENTENCES = (
 """Sentences, and the words for their two gaps. Each is used with all combinations: 8 times 25 sentences."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of the benchmark."""
+def main(corpus: Path, model: str) -> None:
+    """Translates and prints.
 
-    corpus: str
-    """Path of the Spanish-English corpus file."""
-    model: str
-    """Run directory or exported version."""
-
-
-def main(settings: Settings) -> None:
-    """Translates and prints."""
-    from sacrebleu.metrics import BLEU
-
-    before = machine()
-    split = spanish_english(settings.corpus)
+    Args:
+        corpus: Path of the Spanish-English corpus file.
+        model: Run directory or exported version.
+    """
+    before, split = machine(), spanish_english(corpus)
     pairs = split["test"]
     references = [_bare(pair.target) for pair in pairs]
     forms = {}
     for name, change in FORMS.items():
-        found = translate(settings.model, [change(pair.source) for pair in pairs])
+        found = translate(model, [change(pair.source) for pair in pairs])
         forms[name] = round(BLEU().corpus_score(list(map(_bare, found)), [references]).score, 2)
     # with the words that the translations must contain
     sentences = [(text.format(*words), words) for text, *gaps in SENTENCES for words in itertools.product(*gaps)]
@@ -78,7 +71,7 @@ def main(settings: Settings) -> None:
     words = {word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()}
     if repeated := [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]:
         raise SystemExit(f"typed_text: the training set contains {repeated}.")
-    answers = translate(settings.model, [sentence for sentence, _ in sentences])
+    answers = translate(model, [sentence for sentence, _ in sentences])
     copied = [all(word in answer for word in words) for (_, words), answer in zip(sentences, answers, strict=True)]
     missed = [(text, answer) for (text, _), answer, found in zip(sentences, answers, copied, strict=True) if not found]
     written, count = forms["as written"], sum(copied)
@@ -104,4 +97,4 @@ def _bare(text: str) -> str:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    tyro.cli(main, description=__doc__)

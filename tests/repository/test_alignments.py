@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.alignment import (
     ALIGNMENTS,
-    Settings,
     as_written,
     gold_pairs,
     hard_links,
@@ -53,7 +52,7 @@ def test_a_run_and_the_links_of_another_system_are_measured(run_folder, tmp_path
     gold, links = tmp_path / "gold.tsv", tmp_path / "other.align"
     gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\nNo .\tNo .\t0-0 1p1\n", "utf-8")
     links.write_text("0-0 1-1 2-2\n0-0 0-1\n", "utf-8")
-    main(Settings((run_folder,), str(gold), (links,)))
+    main((run_folder,), str(gold), (links,))
     found = json.loads(capsys.readouterr().out)
     assert (found["pairs"], found["sure"], found["possible"]) == (2, 4, 1)
     assert found["systems"]["other.align"] == {

@@ -26,9 +26,8 @@ def test_the_command_of_a_measurement_parses(name):
         cli.parse(words)
     else:
         _, module, *options = words
-        imported = importlib.import_module(module)
-        parsed = functools.wraps(imported.main)(lambda *_, **__: None)
-        tyro.cli(getattr(imported, "Settings", parsed), args=options)
+        parsed = functools.wraps(importlib.import_module(module).main)(lambda *_, **__: None)
+        tyro.cli(parsed, args=options)
 
 
 @pytest.mark.parametrize("plan", [*PLANS.values(), *(each["plan"] for each in MEASUREMENTS.values() if "plan" in each)])
