@@ -83,8 +83,6 @@ PUBLISHED = {
     "rnnsearch-16-longer": ("RNNsearch-50, trained longer", 28.45, 36.15),
 }
 """Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
-DRAWN = (*PUBLISHED, *(f"luong-{name}" for name in LADDER), *(f"luong-{name}-converged" for name in CONVERGED))
-"""Systems whose first runs the figures show."""
 MOSES = ("Moses", 33.30, 35.63)
 """The phrase-based system of the same table."""
 LEGEND = {
@@ -147,8 +145,7 @@ def runs_of(name: str) -> list[Result]:
 
 def run(name: str) -> Result:
     """Returns the result of a run."""
-    result: Result = next(read(group, f"{name}.json") for group in archived() if f"{name}.json" in files_of(group))
-    return result
+    return next(read(group, f"{name}.json") for group in archived() if f"{name}.json" in files_of(group))
 
 
 def bleus(name: str) -> list[float]:
@@ -193,8 +190,7 @@ def p_values(template: str) -> dict[tuple[str, ...], str]:
 
 def by_length(group: str, name: str, label: str) -> list[float]:
     """Returns the BLEU of each run on the sentences of a length."""
-    scores: list[float] = read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["bleu"][name]
-    return scores
+    return read(RESULTS / group, "lengths.json")[label.replace("_", " ")]["bleu"][name]
 
 
 def bin_of(name: str, part: str, label: str) -> float:
@@ -222,37 +218,31 @@ def gradients(name: str) -> list[float]:
 # Tables
 
 
-def systems_of(protocol: Result) -> list[SystemFigures]:
-    """Returns the rows of a group's table."""
+def group_section(folder: Path) -> str:
+    """Returns the table of the group in ``folder``, and the command that trains it."""
+    protocol, group = read(folder, TABLE), groups()[folder.name]
     kinds = {"bleu": Estimate, "chrf": Estimate, "perplexity": Spread, "valid_loss": Spread, "error_rate": Spread}
-    return [
+    systems = [
         SystemFigures(**row | {name: kind(**row[name]) for name, kind in kinds.items() if row[name]})
         for row in protocol["systems"]
     ]
-
-
-def group_section(folder: Path) -> str:
-    """Returns the table of the group in ``folder``, and the command that trains it."""
-    name, protocol = folder.name, read(folder, TABLE)
-    group = groups()[name]
-    rows = [line for line in to_markdown(systems_of(protocol)).splitlines() if line.startswith("|")]
-    first = read(folder, f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json")
-    pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
+    rows = [line for line in to_markdown(systems).splitlines() if line.startswith("|")]
+    first = read(folder, f"{systems[0].name}-{protocol['seeds'][0]}.json")
+    pilots, rates = "no pilots", ""
+    if protocol["pilot_updates"] is not None:
+        pilots, rates = "rates from pilots", " --rates " + " ".join(f"{rate:g}" for rate in protocol["rates"])
     if protocol.get("core_hours") is not None:
         pilots += f"; {protocol['core_hours']:.1f} core hours of training"
     corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
     corpus += " --alignments spa-eng.align" if group.guided else ""
     seeds = " ".join(map(str, protocol["seeds"]))
-    rates = (
-        "" if protocol["pilot_updates"] is None else " --rates " + " ".join(f"{rate:g}" for rate in protocol["rates"])
-    )
     return "\n".join(
         [
             *rows,
             "",
             f"{protocol['updates']:,} updates on {first['train_pairs']:,} pairs, {first['search']}; {pilots}. Command:",
             "",
-            f"    python -m benchmarks.results {name}{corpus} --to runs/{name} --seeds {seeds}{rates}",
+            f"    python -m benchmarks.results {folder.name}{corpus} --to runs/{folder.name} --seeds {seeds}{rates}",
         ]
     )
 
@@ -262,9 +252,7 @@ def combined_section(folder: Path) -> str:
     rows: dict[str, Result] = {}
     for combined in groups()[folder.name].combined:
         result = read(folder, f"{combined.name}-1.json")
-        members = {one: f"{one}.json" for one in result["runs"]}
-        rows |= {one: read(folder, file) for one, file in members.items() if file in files_of(folder)}
-        rows[combined.name] = result
+        rows |= {one: run(one) for one in result["runs"]} | {combined.name: result}
     cells = []
     for name, row in rows.items():
         scores = [
@@ -291,19 +279,15 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 def rungs_section(folder: Path) -> str:
     """Returns the table of Luong's systems, with the paper's BLEU."""
-    here: dict[str, tuple[float, float]] = {}
-    made_of: dict[str, float] = {}
-    for row in read(folder, TABLE)["systems"]:
-        here[row["name"]] = row["bleu"]["mean"], row["perplexity"]["mean"]
-    for combined in COMBINED:
-        result = read(folder, f"{combined.name}-1.json")
-        here[combined.name] = result["bleu"], result["perplexity"]
-        if len(result["runs"]) == 1:
-            made_of[combined.name] = read(folder, f"{result['runs'][0]}.json")["bleu"]
+    systems = read(folder, TABLE)["systems"]
+    here = {row["name"]: (row["bleu"]["mean"], row["perplexity"]["mean"]) for row in systems}
+    combined = {one.name: read(folder, f"{one.name}-1.json") for one in COMBINED}
+    here |= {name: (result["bleu"], result["perplexity"]) for name, result in combined.items()}
     cells, before, before_there = [], None, None
     for name, (rung, there, perplexity_there) in RUNGS.items():
         bleu, perplexity = here[name]
-        before = made_of.get(name, before)
+        if name in combined and len(combined[name]["runs"]) == 1:
+            before = run(combined[name]["runs"][0])["bleu"]
         gains = ["" if old is None else f"{new - old:+.1f}" for new, old in ((bleu, before), (there, before_there))]
         published = "-" if perplexity_there is None else f"{perplexity_there:.1f}"
         cells.append([rung, f"{bleu:.2f}", gains[0], f"{perplexity:.2f}", f"{there:.1f}", gains[1], published])
@@ -386,25 +370,25 @@ def versions() -> str:
 # Pictures
 
 
-def draw(found: Mapping[str, Result], folder: Path) -> None:
+def draw(folder: Path) -> None:
     """Draws the figures into ``folder``, from the results of first seeds."""
-    ladder = {LADDER_LEGEND[name]: found[f"luong-{name}"]["validations"] for name in LADDER}
+    ladder = {LADDER_LEGEND[name]: run(f"luong-{name}-1")["validations"] for name in LADDER}
     save_figure(compare_training(ladder), folder / "results-ladder.svg")
-    converged = {LADDER_LEGEND[name]: found[f"luong-{name}-converged"]["validations"] for name in CONVERGED}
+    converged = {LADDER_LEGEND[name]: run(f"luong-{name}-converged-1")["validations"] for name in CONVERGED}
     save_figure(compare_training(converged), folder / "results-ladder-converged.svg")
+    first = run("rnnsearch-16-1")
     for part, file in (("test", "results-by-length.svg"), ("long", "results-by-length-long.svg")):
-        bins = found["rnnsearch-16"]["by_length"][part]
+        bins = first["by_length"][part]
         kept = [place for place, one in enumerate(bins) if one["sentences"] >= FEWEST]
-        systems = {title: [found[name]["by_length"][part][i]["bleu"] for i in kept] for name, title in LEGEND.items()}
+        systems = {
+            title: [run(f"{name}-1")["by_length"][part][i]["bleu"] for i in kept] for name, title in LEGEND.items()
+        }
         figure = bleu_by_length([bins[i]["label"] for i in kept], [bins[i]["sentences"] for i in kept], systems)
         save_figure(figure, folder / file)
-    panels = [
-        Panel(np.array(shown["alignment"]), shown["source"], shown["target"])
-        for shown in found["rnnsearch-16"]["alignments"]
-    ]
+    panels = [Panel(np.array(shown["alignment"]), shown["source"], shown["target"]) for shown in first["alignments"]]
     save_figure(alignment_grid(panels, columns=2), folder / "results-alignments.png")
-    influences = {name: found[f"{name}-16"]["influence"] for name in ("rnnencdec", "rnnsearch")}
-    save_figure(influence_figure(*influences.values()), folder / "results-long-sentence.png")
+    influences = (run("rnnencdec-16-1")["influence"], first["influence"])
+    save_figure(influence_figure(*influences), folder / "results-long-sentence.png")
     cells = {cell: gradients(f"fed-{cell}") for cell in ("tanh", "gru", "lstm")}
     save_figure(gradient_figure(cells), folder / "results-gradients.svg")
     report = read(RESULTS / "diagnostics", TABLE)["report"]  # the example figures of the guide on evaluation
@@ -488,7 +472,7 @@ def page() -> str:
 
 def main() -> None:
     (RESULTS.parent / "results.md").write_text(page(), encoding="utf-8")
-    draw({name: run(f"{name}-1") for name in DRAWN}, RESULTS.parent)
+    draw(RESULTS.parent)
 
 
 if __name__ == "__main__":
