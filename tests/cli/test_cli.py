@@ -273,9 +273,10 @@ def test_the_output_is_checked_before_the_run_is_loaded(command, tmp_path, fails
     assert "a.csv: expected a folder that can be written" in fails(command)
 
 
-def test_lines_that_lose_markup_are_counted_and_the_first_is_named(run_folder, type_in, nmt):
+def test_lines_that_lose_markup_are_counted_and_the_first_is_named(run_folder, type_in, capsys):
     type_in("No.\nEl {perro}, %s.\n")
-    said = nmt("translate", run_folder, "--json")
+    cli.main(["translate", str(run_folder), "--json"])
+    said = capsys.readouterr()
     assert [json.loads(line)["differing"] for line in said.out.splitlines()] == [[], ["{perro}", "%s"]]
     assert re.search(r"in 1 line of standard input; the first is line 2\.", said.err)
 
@@ -285,11 +286,12 @@ PAIRS = "No.\tNo.\n{}\tNo.\n\t\nNo.\t{}\n"
 
 @pytest.mark.parametrize(("command", "text"), [("translate", "No.\n{}\n\n{}\n"), ("score", PAIRS), ("align", PAIRS)])
 def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(
-    command, text, run_folder, type_in, nmt, monkeypatch
+    command, text, run_folder, type_in, capsys, monkeypatch
 ):
     monkeypatch.setattr(lines, "READ_AT_ONCE", 2000)  # several blocks
     type_in("\ufeff" + text.format("la casa\0 " * 300, "el perro " * 300))
-    said = nmt(command, run_folder, *["--no-split"] * (command == "translate"))
+    cli.main([command, str(run_folder), *["--no-split"] * (command == "translate")])
+    said = capsys.readouterr()
     assert said.out.count("\n") == 4
     assert re.search(r"limit was cut in 2 (line|pair)s of [\w ]+; the first is \1 2\.", said.err)
     assert re.search(r"replaces .* in 1 line of standard input; the first is line 2\.", said.err)
@@ -473,6 +475,18 @@ def test_what_an_html_file_cannot_hold_is_told_before_it_is_written(
     monkeypatch.chdir(tmp_path)
     assert re.search(told, fails("export", run_folder, *options.split(), code=code))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_an_exported_version_is_run_without_what_other_commands_import():
+    unused = {"grpc", "httpx", "matplotlib", "sacrebleu", "sklearn", "tensorflow_serving"}
+    program = (
+        "import sys; from nmt_keras import cli; cli.main(['translate', sys.argv[1], 'No.']); "
+        f"print({unused} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", program, ROOT / "saved_models/spa-eng/1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[1:] == ["set()"], done.stderr[-2000:]
 
 
 @pytest.fixture

@@ -191,6 +191,15 @@ def command(tmp_path, own_layers):
     return ["compare", *map(str, files), *options.split(), "--to", str(tmp_path / "out"), "--gold", str(gold)]
 
 
+def wait_for(condition, process, seconds=240):
+    """Waits until ``condition`` is true, while a process runs."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the process has ended"
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
 def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp_path, capfd):
     out = tmp_path / "out"
@@ -199,14 +208,11 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     begun = subprocess.Popen(
         [sys.executable, "-m", "nmt_keras", *command], env=environment, stderr=subprocess.PIPE, text=True
     )
-    end = time.monotonic() + 240
-    while not (log.exists() and '"step": 160' in log.read_text()):
-        assert begun.poll() is None, "the process has ended"
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
+    wait_for(lambda: log.exists() and '"step": 160' in log.read_text(), begun)
     begun.send_signal(signal.SIGTERM)
     _, told = begun.communicate(timeout=120)
     assert begun.returncode == 128 + signal.SIGTERM, told
+    assert not (out / "first-1.json").exists()
     assert "first-1: resuming at step 150 of 300" in told, "the pilot is continued"
     pilot = (out / "first-pilot.json").stat().st_mtime_ns
 

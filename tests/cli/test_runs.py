@@ -81,15 +81,12 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     assert re.search("110 pairs prepared.*1 identical", said.err)
     train = "train tiny --prepared prepared/mine --valid valid.tsv --run"
     said = nmt(f"{train} run").err
-    for told in (
-        "mine: 110 pairs to train on, 10 to validate. Run directory: run",
-        f'source -> target: "{pairs[0].source}" -> "{pairs[0].target}"',
-        f'validation: "{pairs[110].source}" -> "{pairs[110].target}"',
-        "source TokenizerConfig(kind='word'",
-        "valid: BLEU",
-        "unknown words are replaced by the source word",
-    ):
-        assert told in said
+    assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
+    assert f'source -> target: "{pairs[0].source}" -> "{pairs[0].target}"' in said
+    assert f'validation: "{pairs[110].source}" -> "{pairs[110].target}"' in said
+    assert "source TokenizerConfig(kind='word'" in said
+    assert "valid: BLEU" in said
+    assert "unknown words are replaced by the source word" in said
     assert Run("run").translator().target_tokenizer.vocabulary_size == 90
     assert "mine: 110 pairs" in nmt("train --run run").err  # the run is finished and determines the corpus
     assert json.loads(nmt("evaluate run --part valid --json").out)["title"] == "mine, valid"

@@ -140,17 +140,28 @@ def test_a_wrong_command_line_ends_with_2_before_anything_is_loaded(line, parts,
 PLACES = [[], *([name] for name in cli.COMMANDS), *(["plot", picture] for picture in ("curves", "heatmap"))]
 
 
+@pytest.fixture
+def told(capsys, monkeypatch):
+    """Runs a command line that prints help, and returns the rows of its boxes."""
+
+    def rows(*line):
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setattr(_fmtlib, "_FORCE_UTF8_BOXES", True)
+        with pytest.raises(SystemExit) as stop:
+            cli.main(list(line))
+        assert stop.value.code == 0
+        lines = capsys.readouterr().out.splitlines()[1:]
+        # rows that begin with an option are not indented
+        return [line.removeprefix("│ ").rstrip("│ ") for line in lines if line.startswith("│")]
+
+    return rows
+
+
 @pytest.mark.parametrize(
     "line", [*([*place, "--help-all"] for place in PLACES), ["--help"], ["train", "--help"]], ids=" ".join
 )
-def test_every_option_has_its_help(line, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(_fmtlib, "_FORCE_UTF8_BOXES", True)
-    with pytest.raises(SystemExit) as stop:
-        cli.main(line)
-    assert stop.value.code == 0
-    boxes = [row for row in capsys.readouterr().out.splitlines()[1:] if row.startswith("│")]
-    rows = [row.removeprefix("│ ").rstrip("│ ") for row in boxes]  # rows that begin with an option are not indented
+def test_every_option_has_its_help(line, told):
+    rows = told(*line)
     options = [(row, following) for row, following in zip(rows, [*rows[1:], ""], strict=True) if row.startswith("-")]
     assert options
     for row, following in options:

@@ -30,7 +30,6 @@ WRONG = [
     (TokenizerConfig, {"max_tokens": 1}, "max_tokens"),
     (TokenizerConfig, {"kind": "subword", "lowercase": True}, "lowercase"),
     (TokenizerConfig, {"kind": "subword", "strip_accents": True}, "strip_accents"),
-    (TokenizerConfig, {"kind": "word", "sentencepiece_model": "own.model"}, "sentencepiece_model"),
     (EncoderConfig, {"kind": "self-atention"}, "kind"),
     (EncoderConfig, {"cell": "LSTM"}, "cell"),
     (EncoderConfig, {"direction": "forwards"}, "direction"),

@@ -33,11 +33,9 @@ def drawn(pair, count=400, share=1.0):
 
 def test_sentences_lose_case_accents_inverted_marks_and_punctuation():
     sources = {pair.source for pair in drawn(PAIRS[0])}
-    assert sources >= {
-        "¿dónde está tom, mi amigo de boston?",
-        "dónde está tom, mi amigo de boston",
-        "donde esta tom mi amigo de boston",
-    }
+    assert "¿dónde está tom, mi amigo de boston?" in sources
+    assert "dónde está tom, mi amigo de boston" in sources
+    assert "donde esta tom mi amigo de boston" in sources
     assert any(source.startswith("¿Donde esta ") for source in sources)
 
 

@@ -9,6 +9,7 @@ from nmt_keras.corpus import (
     Pair,
     evaluation_pairs,
     group_names,
+    part_sha256,
     repetitions,
     sentence_key,
     shuffle_pairs,
@@ -94,6 +95,12 @@ def test_the_hash_of_the_group_s_name_chooses_the_part():
         expected["test" if place < 0.03 else "valid" if place < 0.06 else "train"].append(pair)
     assert min(map(len, expected.values())) > 5
     assert split_pairs(pairs, key_side="target") == expected
+
+
+def test_a_part_s_digest_is_that_of_its_sorted_lines():
+    pairs = english_spanish(("b", "ñ"), ("a", "z"))
+    digest = hashlib.sha256("a\tz\nb\tñ\n".encode()).hexdigest()
+    assert part_sha256(pairs, key_side="target") == part_sha256(pairs[::-1], key_side="target") == digest
 
 
 def test_a_large_part_is_evaluated_on_the_pairs_with_the_smallest_hash_in_both_directions(monkeypatch):

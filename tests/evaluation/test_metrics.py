@@ -82,11 +82,12 @@ def test_chinese_is_tokenised_into_characters():
 
 
 REFERENCES = ["the cat sat on the mat", "a dog ran in the park", "she reads a good book"] * 20
+PERFECT = list(REFERENCES)
 POOR = ["the cat sat on a hat", "the dog ran in a car", "she reads the good look"] * 20
 
 
 def test_equal_systems_have_a_p_of_1_and_different_ones_the_smallest():
-    systems = {"poor": [POOR], "perfect": [REFERENCES], "alike": [list(POOR)]}
+    systems = {"poor": [POOR], "perfect": [PERFECT], "alike": [list(POOR)]}
     found = compare_runs(systems, REFERENCES, samples=200, baselines={"alike": "poor"})
     assert list(found.bleu) == ["poor", "perfect", "alike"]
     assert found.bleu["poor"].p is None

@@ -11,6 +11,8 @@ from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.report import Report, evaluate, gold_error, read_scores, write_score
 from nmt_keras.translation.records import AlignedPair, Checkpoint, Translation
 
+CHECKPOINT = Checkpoint("ckpt-7", 7, "0a1b")
+
 PAIRS = [
     Pair("El gato negro duerme aquí.", "The black cat sleeps here."),
     Pair("¿Dónde vives tú ahora?", "Where do you live now?"),
@@ -51,7 +53,7 @@ def test_each_part_has_its_scores_and_keeps_them_when_another_is_written(tmp_pat
         translations=[],
     )
     for part, bleu in (("valid", 10.0), ("test", 12.3456), ("valid", 50.0)):
-        write_score(path, part, report._replace(bleu=bleu), "greedy", Checkpoint("ckpt-7", 7, "0a1b"))
+        write_score(path, part, report._replace(bleu=bleu), "greedy", CHECKPOINT)
     test = {
         "bleu": 12.35,
         "chrf": 34.57,

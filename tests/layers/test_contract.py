@@ -150,7 +150,7 @@ def test_it_converts_its_inputs_and_computes_in_its_own_dtype(name, policy, dtyp
     assert_same(floats(layer(*inputs), "float32"), exact(*inputs), atol=tolerance, rtol=tolerance)
 
 
-class Scaled(BahdanauAttention):
+class Scaled(DotScore):
     def __init__(self, scale=1.0, **kwargs):
         super().__init__(**kwargs)
         self.factor = scale
@@ -168,6 +168,15 @@ class Noisy(Encoder):
         self.noise = noise
 
 
+class Hot(BahdanauAttention):
+    def __init__(self, temperature=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.heat = temperature
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.heat}
+
+
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, as it saves
 def test_a_subclass_that_passes_keywords_on_keeps_the_arguments_of_the_layer_it_extends(tmp_path):
     encoder = Noisy(9, 6, 5, dropout=0.3, kernel_initializer="zeros", noise=0.2)
@@ -176,8 +185,8 @@ def test_a_subclass_that_passes_keywords_on_keeps_the_arguments_of_the_layer_it_
     loaded = keras.saving.load_model(tmp_path / "m.keras").get_layer(encoder.name)
     assert (loaded.dropout, loaded.noise, loaded.units) == (0.3, 0.2, 5)
     assert isinstance(loaded.kernel_initializer, keras.initializers.Zeros)
-    attention = Configured.from_config(Configured(2.0, units=7).get_config())
-    assert (attention.factor, attention.units) == (2.0, 7)
+    attention = Hot.from_config(Hot(2.0, units=7).get_config())
+    assert (attention.heat, attention.units) == (2.0, 7)
 
 
 def test_a_summary_draws_no_random_numbers():
@@ -191,8 +200,9 @@ def test_a_summary_draws_no_random_numbers():
 
 
 def test_a_layer_of_one_s_own_keeps_its_arguments_as_attributes_or_overrides_get_config():
+    assert Configured.from_config(Configured(2.0).get_config()).factor == 2.0
     with pytest.raises(ValueError, match="none for scale"):
-        Scaled(2.0, units=7).get_config()
+        Scaled(2.0).get_config()
 
 
 # Saving

@@ -1,7 +1,7 @@
 """Decoders of every kind against the papers' equations, and teacher forcing against single steps."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -40,11 +40,17 @@ SOURCES, _ = padded([source for source, _ in PAIRS], S)
 IDS, _ = padded([[START, *target[:-1]] for _, target in PAIRS], T)
 
 
+class Case(NamedTuple):
+    model: Seq2Seq
+    memory: Any
+    output: Any
+
+
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def case(request):
     """A model with random weights and its output under teacher forcing, for each combination."""
     model = built(COMBINATIONS[request.param], dtype="float64")
-    return SimpleNamespace(model=model, memory=model.encode(SOURCES), output=model((SOURCES, IDS)))
+    return Case(model, model.encode(SOURCES), model((SOURCES, IDS)))
 
 
 # Every combination

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from nmt_keras.plotting import (
@@ -27,7 +28,7 @@ def uniform(target_length: int, source_length: int) -> np.ndarray:
     return np.full((target_length, source_length), 1.0 / source_length)
 
 
-def shown(labels) -> list[str]:
+def shown(labels: list[Text]) -> list[str]:
     return [label.get_text() for label in labels]
 
 
@@ -177,6 +178,9 @@ def test_sentences_of_a_grid_do_not_touch_and_share_one_scale():
     *grids, bar = figure.axes
     assert [grid.get_title() for grid in grids] == ["first", "second", ""]
     assert bar.get_ylim() == (0.0, 1.0)
+    first, second, third = (grid.get_window_extent() for grid in grids)
+    assert second.x0 > first.x1  # two panels in a row
+    assert third.y1 < min(first.y0, second.y0)
 
 
 def test_runs_are_compared_by_validation_loss_and_bleu():

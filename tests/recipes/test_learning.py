@@ -80,6 +80,16 @@ def score(model, task):
     return Score(exact / TESTED, seen / letters, (seen - seen_first) / (letters - TESTED))
 
 
+def bahdanau(**attention):
+    return ModelConfig(
+        embedding_size=32,
+        encoder=EncoderConfig(units=48),
+        attention=AttentionConfig(**{"units": 48, **attention}),
+        decoder=DecoderConfig(units=96, output_units=48),
+        dropout=0.0,
+    )
+
+
 def luong(**attention):
     """Returns a model with Luong's order and a bidirectional encoder, so that annotations depend on their context."""
     return ModelConfig(
@@ -97,6 +107,17 @@ def luong(**attention):
         ),
         dropout=0.0,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["additive", "dot", "general", "concat"])
+@pytest.mark.parametrize("order", [bahdanau, luong])
+def test_content_attention_learns_to_reverse_letters_and_where_each_comes_from(order, kind):
+    # a dot score has no matrix between states and annotations, so both must change
+    rate = 8e-3 if (order, kind) == (luong, "dot") else 4e-3
+    found = learn(order(kind=kind), REVERSE, 1200, rate)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
 
 
 @pytest.mark.slow

@@ -94,7 +94,8 @@ def test_scores_and_exports_name_their_own_checkpoint_even_if_training_writes_a_
     assert identify_best(run.folder / "checkpoints").step == before.step + 10
     found = run.evaluate(translator, "valid", corpus.valid)
     score = run.scores(before)["valid"]
-    assert (score["step"], score["bleu"], score["search"]) == (before.step, round(found.bleu, 2), "greedy, max tokens 12")
+    wanted = before.step, round(found.bleu, 2), "greedy, max tokens 12"
+    assert (score["step"], score["bleu"], score["search"]) == wanted
     assert run.scores() == run.scores(before._replace(sha256="0a1b")) == {}
     version = run.export(translator, tmp_path / "model")
     manifest, card = read_manifest(version), (version / CARD).read_text("utf-8")

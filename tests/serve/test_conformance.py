@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from datetime import datetime
 
 import httpx
 import pytest
+import yaml
 from servers import ROOT, free_port
 
 from serve.client import ClientError
@@ -31,16 +33,42 @@ def server(served):
 
 def test_the_embedded_server_passes_every_check(served, capsys, tmp_path):
     with pytest.raises(SystemExit) as done:
-        main(["--url", served, "--monitoring", "--cors", "--json", f"{tmp_path}/report.json", "--server", "IMAGE"])
+        main(["--url", served, "--monitoring", "--cors", "--json", str(tmp_path / "report.json")])
     *lines, last = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith("ok ")] == []
     assert done.value.code == 0
     assert last == f"{len(lines)} of {len(lines)} checks passed, model spa-eng version 3"
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
-    assert (report["server"], report["model"], report["version"], report["failed"]) == ("IMAGE", "spa-eng", 3, 0)
-    assert datetime.fromisoformat(report["date"]).tzinfo is not None
+    assert (report["model"], report["version"], report["failed"]) == ("spa-eng", 3, 0)
     assert [f"ok    {check['check']}" for check in report["checks"]] == lines
     assert {"ok    monitoring", "ok    cors", "ok    unknown signature"} < set(lines)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_make_checks_the_pinned_image_and_removes_its_container(served, tmp_path, fails):
+    """A stand-in for ``docker`` records its arguments. The embedded server answers as the container."""
+    docker, report = tmp_path / "docker", tmp_path / "report.json"
+    stand_in = f"""#!/bin/sh
+        echo "$@" >> {tmp_path}/calls
+        case $1 in run) exit {int(fails)};; image) echo IMAGE@DIGEST;; esac
+    """
+    docker.write_text(stand_in)
+    docker.chmod(0o755)
+    variables = [f"RUN={sys.executable}", f"IMAGE_URL={served}", f"REPORT={report}"]
+    command = ["make", "--old-file=.venv/.installed", "conformance-container", *variables]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) == (not fails), done.stdout + done.stderr
+    calls = (tmp_path / "calls").read_text().splitlines()
+    image = yaml.safe_load((ROOT / "serve/deploy/compose.yaml").read_text())["services"]["serving"]["image"]
+    assert calls[0] == f"pull --quiet {image}"
+    assert f"--publish {served.removeprefix('http://')}:8501" in calls[1]
+    assert f" {image} --monitoring_config_file" in calls[1]
+    assert calls[-1] == "rm --force nmt-conformance"
+    if not fails:
+        written = json.loads(report.read_text("utf-8"))
+        assert (written["server"], written["failed"]) == ("IMAGE@DIGEST", 0)
+        assert datetime.fromisoformat(written["date"]).tzinfo is not None
 
 
 Tamper = Callable[[httpx.Request, httpx.Response], httpx.Response]

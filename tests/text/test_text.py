@@ -437,3 +437,8 @@ def test_a_foreign_model_that_does_not_fit_is_refused(tmp_path, options, size, w
         (tmp_path / "own.model").write_text("text", "utf-8")
     with pytest.raises(ValueError, match=".*".join(words)):
         fit_tokenizer(TokenizerConfig("subword", size, sentencepiece_model=path), CORPUS)
+
+
+def test_only_subword_tokenizers_have_a_model_of_sentencepiece():
+    with pytest.raises(ValueError, match=r"sentencepiece_model: expected none for word"):
+        TokenizerConfig("word", 100, sentencepiece_model="own.model")

@@ -12,6 +12,12 @@ from nmt_keras.training import Updater, checkpoints_in, read_log
 from nmt_keras.training.stability import FIRST_LOSS_SCALE, UPDATES_TO_DOUBLE, Stability
 
 
+def spoilt(factor, *steps):
+    """Returns a function that makes callbacks of a run. They scale the logits of the update after each of ``steps``."""
+    after = {step + 1: 1.0 for step in steps} | dict.fromkeys(steps, factor)
+    return lambda run: {step: lambda value=value: run.model.factor.assign(value) for step, value in after.items()}
+
+
 @pytest.mark.parametrize(("factor", "xla"), [(math.nan, False), (math.inf, True)])
 def test_an_update_that_is_not_finite_changes_nothing_but_its_count(batches, factor, xla):
     model = Fragile()
@@ -34,7 +40,7 @@ def test_an_update_that_is_not_finite_changes_nothing_but_its_count(batches, fac
 
 def test_skipped_updates_are_counted_in_the_log_and_told_and_losses_are_those_of_the_others(batches, tmp_path):
     run = Run(batches, tmp_path, config(log_every=5), model=Fragile())
-    run.at = {6: lambda: run.model.factor.assign(math.nan), 8: lambda: run.model.factor.assign(1.0)}
+    run.at = spoilt(math.nan, 6, 7)(run)
     run()
     rows = [row for row in read_log(tmp_path / "log.jsonl") if "skipped" in row]
     assert [row["skipped"] for row in rows] == [0, 2, 0, 0]

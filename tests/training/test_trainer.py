@@ -160,13 +160,19 @@ def test_the_logged_loss_is_that_of_the_batches(batches, tmp_path):
 LIMIT, TICK = 3.0, 1 / 64  # seconds
 
 
+class Clock:
+    """A clock for the Trainer. An update takes one tick, or two while the machine is busy."""
+
+    now = 0.0
+    compiling = 0.0  # seconds of compilation
+
+    def busy(self, now):
+        return False
+
+
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock for the Trainer. An update takes one tick, or two while the machine is busy.
-
-    ``now`` and ``compiling``, the time of a compilation, are in seconds. ``busy`` is a function of ``now``.
-    """
-    clock, update = SimpleNamespace(now=0.0, compiling=0.0, busy=LOADS["never"]), Updater.train_step
+    clock, update = Clock(), Updater.train_step
 
     def updated(*arguments):
         clock.now += TICK * (1 + clock.busy(clock.now))
