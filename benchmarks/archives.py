@@ -35,7 +35,7 @@ from nmt_keras.corpus import Pair, evaluation_pairs
 from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.evaluation.metrics import bleu, chrf, exact_match
 from nmt_keras.evaluation.seeds import RunResult, summarise
-from nmt_keras.io.files import replacing, write_whole
+from nmt_keras.io.files import write_whole
 
 TABLE = "table.json"
 """File of a folder that a group has as GROUP.json, outside of its archive."""
@@ -63,14 +63,13 @@ def add_files(files: Mapping[str, str], group: Path) -> None:
     """Adds files to a group, or replaces them. Equal files give equal bytes."""
     kept = {**files_of(group), **files}
     table = kept.pop(TABLE, None)
-    with (
-        replacing(group.with_suffix(".tar.xz")) as partial,
-        tarfile.open(partial, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive,
-    ):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, text in sorted(kept.items()):
             member, data = tarfile.TarInfo(name), text.encode()
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
+    write_whole(group.with_suffix(".tar.xz"), lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME))
     if table is not None:
         write_whole(group.with_suffix(".json"), table)
     files_of.cache_clear()

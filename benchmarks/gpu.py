@@ -346,7 +346,7 @@ def random_batches(config: TrainConfig, words: int, corpus: Path | None) -> Batc
         ids = draw.integers(END + 1, words, kept.sum())
         ids[np.cumsum(kept) - 1] = END
         sides.append(TokenLists(ids, kept))
-    buckets = choose_buckets(*(side.lengths for side in sides), 2)
+    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 2)
     rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
     return Batches(*sides, batch_size=rows, buckets=buckets, pool_size=config.pool_size, seed=1)
 

@@ -238,7 +238,7 @@ def train(
         tokens, began = 0, time.perf_counter()
         for step, (_, batch) in zip(range(first, first + INTERVAL), training, strict=False):
             metrics = updater.train_step([batch], step, learning_rate(updater.config, step, steps))
-            tokens += np.count_nonzero(batch.target)
+            tokens += int(np.count_nonzero(batch.target))
         float(metrics.gradient_norm)  # waits for the update
         rates.append(tokens / (time.perf_counter() - began))
     parameters = sum(int(tf.size(variable)) for variable in updater.variables)
