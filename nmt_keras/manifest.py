@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import Recipe, SearchConfig, record_from, require
-from nmt_keras.io.files import read_json, require_format
+from nmt_keras.io.files import read_json, require_format, version_folders
 
 EXTRA = "assets.extra"
 """Folder of a version for files that are not part of the graph."""
@@ -46,10 +46,10 @@ def exported_recipe(version_folder: Path) -> Recipe:
     return Recipe.from_json(json.dumps(manifest["recipe"]), path)
 
 
-def versions(model_folder: Path) -> list[int]:
-    """Returns the version numbers in ``saved_models/NAME``, ascending. Folders without a saved model do not count."""
-    children = model_folder.iterdir() if model_folder.is_dir() else ()
-    return sorted(int(each.name) for each in children if each.name.isdecimal() and os.path.isfile(each / SAVED_MODEL))
+def versions(model_folder: Path) -> dict[int, Path]:
+    """Returns the versions in ``saved_models/NAME`` by ascending number. Folders without a saved model do not count."""
+    folders = version_folders(model_folder) if model_folder.is_dir() else {}
+    return {number: path for number, path in sorted(folders.items()) if os.path.isfile(path / SAVED_MODEL)}
 
 
 def exported_version(path: Path) -> Path | None:
@@ -60,7 +60,7 @@ def exported_version(path: Path) -> Path | None:
     try:
         if (path / SAVED_MODEL).exists():
             return path
-        return next((path / str(number) for number in reversed(versions(path))), None)
+        return next(reversed(versions(path).values()), None)
     except (OSError, ValueError):
         return None
 

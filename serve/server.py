@@ -28,7 +28,7 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
-from nmt_keras.io.files import remedy
+from nmt_keras.io.files import remedy, version_folders
 from nmt_keras.io.lines import message_stream
 from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
 from nmt_keras.io.threads import abandonable
@@ -36,7 +36,7 @@ from nmt_keras.io.usage import orderly_end, read_options
 
 from .access_log import AccessLog, JsonFormatter
 from .core import Core
-from .models.model_config import ServedModel, models_in, read_model_configs, version_folders
+from .models.model_config import ServedModel, models_in, read_model_configs
 from .models.repository import Repository, kept_up_to_date
 from .options import Options
 from .rest.app import create_app

@@ -80,9 +80,9 @@ def prune(model_folder: Path, max_to_keep: int) -> None:
     """
     require(max_to_keep >= 1, "max_to_keep", "at least 1 version to keep", max_to_keep)
     found = versions(model_folder)
-    for number in found[:-max_to_keep]:
+    for number in [*found][:-max_to_keep]:
         with suppress(FileNotFoundError):  # another process may have renamed it
-            os.rename(model_folder / str(number), model_folder / f"deleted-{number}-{uuid.uuid4().hex}")
+            os.rename(found[number], model_folder / f"deleted-{number}-{uuid.uuid4().hex}")
     if found:
         sync([model_folder])  # before files are removed: a power cut must not undo the renaming
     _remove_leftovers(model_folder)

@@ -283,6 +283,21 @@ def is_abandoned(path: Path) -> bool:
     return now - last_change > ABANDONED_AFTER
 
 
+def version_folders(model_folder: Path) -> dict[int, Path]:
+    """Returns the folders of a model's versions, whose names are numbers, by number.
+
+    Versions are written under other names until they are complete. TensorFlow Serving, too, accepts leading zeros.
+
+    Raises:
+        OSError: ``model_folder`` cannot be read.
+    """
+    return {int(path.name): path for path in sorted(model_folder.iterdir()) if _is_number(path.name) and path.is_dir()}
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 100 and int(name) < 2**63
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Serialises read-modify-write access to ``path`` across processes and threads.

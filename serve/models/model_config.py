@@ -76,21 +76,6 @@ def models_in(folder: Path) -> list[ServedModel]:
     ]
 
 
-def version_folders(base_path: Path) -> dict[int, Path]:
-    """Returns the folders in ``base_path`` whose names are numbers, by number.
-
-    Exports are written under other names until they are complete.
-
-    Raises:
-        OSError: ``base_path`` cannot be read.
-    """
-    return {int(path.name): path for path in sorted(base_path.iterdir()) if _is_number(path.name) and path.is_dir()}
-
-
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) < 100 and int(name) < 2**63
-
-
 def read_model_configs(path: Path) -> list[ServedModel]:
     """Reads a list of models from a ``ModelServerConfig`` in protocol buffers' text format.
 

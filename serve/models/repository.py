@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .model_config import Latest, ServedModel, Specific, version_folders
+from nmt_keras.io.files import version_folders
+
+from .model_config import Latest, ServedModel, Specific
 from .status import Code, State, StatusError, VersionStatus, invalid
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nmt_keras.io.files import version_folders
 from serve.models.model_config import (
     ALL,
     Latest,
@@ -16,7 +17,6 @@ from serve.models.model_config import (
     Specific,
     models_in,
     read_model_configs,
-    version_folders,
 )
 from serve.models.repository import Repository, kept_up_to_date
 from serve.models.status import Code, State, StatusError

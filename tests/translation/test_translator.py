@@ -299,7 +299,7 @@ def test_a_savedmodel_without_a_signature_is_refused_by_its_name(tmp_path):
 
 def test_the_newest_exported_version_in_a_folder_loads_in_one_call(version, translator, tmp_path):
     (tmp_path / "9").mkdir()
-    (tmp_path / "10").symlink_to(version)
+    (tmp_path / "0010").symlink_to(version)
     loaded = nmt_keras.load(str(tmp_path))
     expect_equal(loaded.translate(SENTENCES), translator.translate(SENTENCES))
     assert loaded.translate([]) == []
