@@ -202,7 +202,7 @@ def test_the_server_s_options_stand_on_its_page_with_their_defaults():
 
 
 def options_of(module: str) -> Callable[..., object]:
-    """Returns what parses the command line of a module: the dataclass of its options, or a ``main`` that does nothing."""
+    """Returns the dataclass with the options of a module, or a function with the parameters of its ``main``."""
     found = importlib.import_module(module)
     if hasattr(found, "__path__"):
         found = importlib.import_module(f"{module}.__main__")
