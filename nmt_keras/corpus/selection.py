@@ -115,6 +115,7 @@ def select(
         ValueError: an argument is out of range, a file is a pipe or has no pair, too many lines are malformed, or files
             differ in their numbers of lines.
     """
+    require(words > 0, "words", "1 or more", words)
     require_files(side for files in (*corpus, *domain) for side in files)
     make_writable_folder(Path(to).parent)
     inside = list(_pairs(domain, max_malformed, report))

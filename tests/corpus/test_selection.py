@@ -117,4 +117,6 @@ def test_malformed_lines_are_skipped_and_reported_and_a_missing_line_is_an_error
         select(holes, domain, tmp_path / "a.gz" / "b.gz", 10**9)
     with pytest.raises(ValueError, match="words"):
         select(corpus, domain, tmp_path / "b.gz", 1)
+    with pytest.raises(ValueError, match="words: expected 1 or more, received 0"):
+        select(corpus, domain, tmp_path / "b.gz", 0)
     assert not (tmp_path / "b.gz").exists()
