@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from nmt_keras.translation.translator import Translator
 
 PAIRS_AT_ONCE = 1024
-CHANGED_MARKUP = "variables, tags or marks are missing, repeated or in another order"
+CHANGED_MARKUP = "variables, tags, marks, numbers or addresses are missing, repeated or in another order"
 
 
 class CellTable(NamedTuple):

@@ -4,7 +4,7 @@ r"""Finds what is no text in a sentence: variables of programs, tags and marks o
     tags        <b> </i> <br/> <a href="x"> <1> &nbsp; &#160;
     Markdown    * ** ~~ `code` [ ](address) ![
 
-The patterns mean the same in Python (``re.ASCII``) and in RE2. Each takes linear time.
+The patterns of markup mean the same in Python (``re.ASCII``) and in RE2. Each takes linear time.
 """
 
 import re
@@ -22,14 +22,22 @@ MARKUP = (
     r"|`[^`]+`|\*{1,3}|~~|!?\[|\](?:\([^\s()]*\))?"
 )
 _MARKUP, _POSITIONAL = (re.compile(pattern, re.ASCII) for pattern in (MARKUP, POSITIONAL))
+_COPIED = re.compile(
+    r"(?:https?://|www\.)[!-~]{0,2000}[A-Za-z0-9/]|[\w.+\-]{1,64}@[\w.\-]{1,255}\w|\d{1,300}(?:[.,]\d{1,300}){0,9}",
+    re.ASCII,
+)
 
 
 def differing(source: str, translation: str) -> list[str]:
-    """Returns the variables, tags and marks of ``source`` that ``translation`` lacks or repeats.
+    """Returns what ``source`` has and ``translation`` should have, too, but lacks or repeats.
 
-    If only the order of the positional variables differs, returns these.
+    These are variables, tags and marks, as often as in the source, and numbers and addresses, at least once. 1.500 and
+    1,500 are equal. If only the order of the positional variables differs, returns these.
     """
     sides = [_MARKUP.findall(text) for text in (source, translation)]
     first, second = map(Counter, sides)
     ordered = [[mark for mark in side if _POSITIONAL.fullmatch(mark)] for side in sides]
-    return [*((first - second) + (second - first)).elements()] or ordered[0] * (ordered[0] != ordered[1])
+    copied, kept = (_COPIED.findall(_MARKUP.sub(" ", text)) for text in (source, translation))
+    written = {each.replace(",", ".") for each in kept}
+    missing = [each for each in dict.fromkeys(copied) if each.replace(",", ".") not in written]
+    return [*((first - second) + (second - first)).elements(), *missing] or ordered[0] * (ordered[0] != ordered[1])

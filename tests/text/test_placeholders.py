@@ -140,6 +140,21 @@ def test_lost_repeated_and_disordered_markup_is_found(translation, expected):
     assert differing("%s <b>tiene</b> %d {a}", translation) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("Son 1.500, o 3,5.", "1,500, or 3.5.", []),
+        ("Son 1.500, o 3,5 y 3,5.", "1,500, or 35.", ["3,5"]),
+        ("Mira www.a.es/x, y ana@a.es.", "See www.a.es/x!", ["ana@a.es"]),
+        ("Mira https://a.es/x?y=1.", "See https://a.es/x.", ["https://a.es/x?y=1"]),
+        ("%1$s a las 5:30 &#160;", "%1$s at 5:40 &#160;", ["30"]),
+        ("Hay dos perros.", "There are 2 dogs.", []),
+    ],
+)
+def test_lost_numbers_and_addresses_are_found(source, translation, expected):
+    assert differing(source, translation) == expected
+
+
 def placeholders_of(codec, tokens):
     first = codec.target_tokenizer.first_placeholder
     return [[each for each in row if first <= each < first + PLACEHOLDERS] for row in tokens.ids.numpy()]
