@@ -135,10 +135,12 @@ def to_markdown(title: str, findings: Sequence[Finding], pictures: Mapping[str, 
 
 def write_report(title: str, findings: Sequence[Finding], folder: Path) -> Path:
     """Writes ``report.md`` and its pictures into ``folder``, and returns the path of the report."""
+    from matplotlib import style
+
     from nmt_keras.plotting import bars, save_figure
 
     written, pictures = folder / "report.md", {}
-    with locked(written):
+    with style.context("default"), locked(written):  # a user's matplotlibrc may need LaTeX
         for each in findings:
             if each.values:
                 pictures[each.name] = f"{each.name}.svg"

@@ -104,10 +104,7 @@ class Check(Command):
             found = self._check_corpus(console, replace(self.data, corpus=self.paths or self.data.corpus))
         print(to_json(found) if self.json else to_text(found), end="")
         if self.to is not None:
-            from matplotlib import style
-
-            with style.context("default"):  # a user's matplotlibrc may need LaTeX
-                written = write_report(" ".join(self.paths) or str(self.output), found, self.to)
+            written = write_report(" ".join(self.paths) or str(self.output), found, self.to)
             console.say(f"report written to {written}")
         if found:
             raise SystemExit(FOUND)

@@ -144,11 +144,7 @@ class Evaluate(Command):
         markdown = comparison.to_markdown(found)
         print(comparison.to_json(found) if self.json else latex_tables(markdown) if self.latex else markdown, end="")
         if self.to is not None:
-            from matplotlib import style
-
-            with style.context("default"):  # a user's matplotlibrc may need LaTeX
-                written = comparison.write_report(found, reports, self.to)
-            console.say(f"report written to {written}")
+            console.say(f"report written to {comparison.write_report(found, reports, self.to)}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:
         """Returns the runs of each system, by folder name, or by path if two folder names are equal."""

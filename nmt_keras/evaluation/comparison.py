@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from matplotlib import style
 from matplotlib.figure import Figure
 
 from nmt_keras.corpus import Pair
@@ -255,6 +256,7 @@ def length_picture(comparison: Comparison) -> Figure:
     )
 
 
+@style.context("default")  # a user's matplotlibrc may need LaTeX
 def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: Path) -> Path:
     """Writes ``report.md``, its pictures as SVG, PDF and PNG, and the translations of each system into ``folder``.
 
