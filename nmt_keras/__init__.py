@@ -22,7 +22,7 @@ A sentence passes through the package as follows:
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
 from nmt_keras.io.startup import native_messages_hidden, use_tensorflow_for_keras
@@ -55,14 +55,17 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-_MODULES = {
-    **CLASSES,
-    "Codec": "nmt_keras.text.codec",
-    "ModelTranslator": "nmt_keras.translation.model_translator",
-    "build_model": "nmt_keras.models.seq2seq",
-    "fit_tokenizer": "nmt_keras.text",
-    "register": "nmt_keras.models.builder",
+_PLACES = {
+    **{name: f"{module}:{name}" for name, module in CLASSES.items()},
+    "Codec": "nmt_keras.text.codec:Codec",
+    "ModelTranslator": "nmt_keras.translation.model_translator:ModelTranslator",
+    "build_model": "nmt_keras.models.seq2seq:build_model",
+    "export": "nmt_keras.export:",
+    "fit_tokenizer": "nmt_keras.text:fit_tokenizer",
+    "recipes": "nmt_keras.recipes:",
+    "register": "nmt_keras.models.builder:register",
 }
+"""Modules of the public names, for ``pkgutil.resolve_name``."""
 
 __all__ = [
     "AdditiveScore",
@@ -118,12 +121,10 @@ register_with_keras()
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used, so that ``import nmt_keras`` does not import TensorFlow."""
-    if name not in {"export", "recipes", *_MODULES}:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     use_tensorflow_for_keras()
-    if name not in _MODULES:
-        return importlib.import_module(f"nmt_keras.{name}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return pkgutil.resolve_name(_PLACES[name])
 
 
 def __dir__() -> list[str]:

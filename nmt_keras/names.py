@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 _CLASSES = {
     "layers.attention": "BahdanauAttention FixedContext GlobalAttention NoAttention",
@@ -35,11 +35,10 @@ CLASSES = {name: f"nmt_keras.{module}" for module, names in _CLASSES.items() for
 """Layers, models, losses and initializers: the module of each class."""
 
 
-class _Entry:
+class _Entry(NamedTuple):
     """Stands for a class in Keras's registry until its module is imported, which registers the class itself."""
 
-    def __init__(self, name: str):
-        self.name = name
+    name: str
 
     def from_config(self, config: dict[str, Any]) -> object:
         """Imports all classes, and creates an object of this one."""
