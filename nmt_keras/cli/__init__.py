@@ -17,9 +17,7 @@ Results go to standard output, everything else to standard error. Exit codes:
 """
 
 import contextlib
-import functools
 import inspect
-import operator
 import os
 import platform
 import shutil
@@ -29,7 +27,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 
@@ -75,11 +73,11 @@ ABOUT = "Neural machine translation with attention. nmt --version prints the ver
 
 def any_command() -> Any:
     """Returns the union of all commands for tyro, with the first line of their descriptions."""
-    kinds = (
+    kinds = [
         Annotated[kind, tyro.conf.subcommand(name, description=str(kind.__doc__).partition("\n")[0])]
         for name, kind in COMMANDS.items()
-    )
-    return functools.reduce(operator.or_, kinds)
+    ]
+    return Union[*kinds]
 
 
 def parse(arguments: Sequence[str]) -> Command:
@@ -91,10 +89,9 @@ def parse(arguments: Sequence[str]) -> Command:
         SystemExit: --help was printed.
         ValueError: there is no such command, recipe or option, or an option's value is invalid.
     """
-    arguments = arguments or ["--help"]
-    name, options = arguments[0], arguments[1:]
+    short = not {"-h", "--help"}.isdisjoint(arguments[1:])
+    name, *options = ["--help" if each == "--help-all" else each for each in arguments or ["--help"]]
     kind, program = COMMANDS.get(name), f"nmt {name}" if name in COMMANDS else "nmt"
-    short = not {"-h", "--help"}.isdisjoint(options)
     if kind is Serve:
         return Serve.read(program, options)
     import_modules(values_of("--import", options))
@@ -108,7 +105,7 @@ def parse(arguments: Sequence[str]) -> Command:
                 any_command() if kind is None else shortened(kind, kind.rare) if short else kind,
                 prog=program,
                 description=inspect.cleandoc(str(kind.__doc__)) if kind else ABOUT,
-                args=["--help" if each == "--help-all" else each for each in (options if kind else arguments)],
+                args=options if kind else [name, *options],
                 default=tyro.MISSING_NONPROP if kind is None or short else kind.defaults(options),
                 config=SETTINGS,
             )

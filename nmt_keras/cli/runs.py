@@ -181,18 +181,17 @@ class Export(SearchCommand):
         from nmt_keras.export.rebuilding import Parts, rebuilt
         from nmt_keras.runs import Run
 
-        if version := exported_version(self.path):
-            parts, facts = rebuilt(version)
-            facts |= {"version": version.name}
-            name = version.resolve().parent.name
+        if exported := exported_version(self.path):
+            parts, facts = rebuilt(exported)
+            name, version = exported.resolve().parent.name, exported.name
         else:
-            run, name = Run(self.path), self.path.resolve().name
+            run = Run(self.path)
             translator = run.translator()
             parts = Parts.of(translator, run.recipe.model)
             facts = run.facts(translator, read_origin(self.path).language_tags)
-            facts |= {"version": translator.checkpoints[0].name}
+            name, version = self.path.resolve().name, translator.checkpoints[0].name
         given = {field: value for field, value in asdict(self.options).items() if value}
-        facts |= {"export": {**facts.get("export", {}), **given}}
+        facts |= {"version": version, "export": {**facts.get("export", {}), **given}}
         web = files(nmt_keras_serve) / "web"
         write_html(self._place, name, parts, facts, self.search, web, float16=self.float16)
         print(self.to)
@@ -210,8 +209,7 @@ class Serve(Command):
         """Reads the server's command line. This command, ``export`` and ``demo`` alone import the package."""
         from nmt_keras_serve.options import Options
 
-        words = ["--help" if each == "--help-all" else each for each in arguments]
-        return cls(options=read_options(Options, program, words, config=(tyro.conf.FlagCreatePairsOff,)))
+        return cls(options=read_options(Options, program, arguments, config=(tyro.conf.FlagCreatePairsOff,)))
 
     def __call__(self, console: Console) -> None:
         """Serves the models until a signal stops the process."""
