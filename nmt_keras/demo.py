@@ -109,8 +109,10 @@ def ask(version: Path, sentence: str) -> str:
     Raises:
         OSError: the server did not start, did not answer, or returned an error.
     """
-    command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
-    command += ["--log-level", "error"]
+    command = [
+        *(sys.executable, "-m", "nmt_keras_serve.server"),
+        *("--model-dir", str(version.parent.parent), "--port", "0", "--log-level", "error"),
+    ]
     # The server runs on the CPU, because this process may hold all memory of the GPU.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
@@ -132,10 +134,10 @@ def ask(version: Path, sentence: str) -> str:
 def next_commands(sentence: str) -> Sequence[str]:
     """Returns the commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
-    lines = [
+    return [
         f"{python} -m nmt_keras serve     starts the server on http://127.0.0.1:8501; in another terminal, run:",
         f"{python} -m nmt_keras_serve.client --model {MODEL_FOLDER.name} {shlex.quote(sentence)}",
+        # in a clone; the package does not contain them
+        *["notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab"]
+        * Path("notebooks").is_dir(),
     ]
-    if Path("notebooks").is_dir():  # in a clone; the package does not contain them
-        lines.append("notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab")
-    return lines

@@ -3,6 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 
+LATEX = str.maketrans(
+    {
+        **{c: f"\\{c}" for c in "&%$#_{}"},
+        **{c: f"${c}$" for c in "<>|"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"},
+    }
+)
+"""Characters that are special in LaTeX, with the commands that print them."""
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Returns a Markdown table. Cells are Markdown; use ``escaped`` for other text."""
@@ -31,16 +40,12 @@ def latex_tables(markdown: str) -> str:
 
 
 def _latex_table(table: str) -> str:
-    head, _, *rows = ([_latex(cell) for cell in re.split(r" \| ", line[2:-2])] for line in table.splitlines())
-    lines = [" & ".join(row) + r" \\" for row in (head, *rows)]
-    columns = "l" + "r" * (len(head) - 1)
-    body = [r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"]
+    head, _, *rows = (" & ".join(map(_latex, line[2:-2].split(" | "))) + r" \\" for line in table.splitlines())
+    columns = "l" + "r" * table.partition("\n")[0].count(" | ")
+    body = [r"\hline", head, r"\hline", *rows, r"\hline"]
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", ""])
 
 
 def _latex(cell: str) -> str:
     """Returns a cell of a Markdown table as LaTeX."""
-    plain = re.sub(r"\\(.)|`", r"\1", cell)
-    escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-    escapes |= {c: f"${c}$" for c in "<>|"}
-    return "".join(escapes.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in plain)
+    return re.sub(r"\\(.)|`", r"\1", cell).translate(LATEX)

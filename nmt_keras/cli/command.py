@@ -116,10 +116,10 @@ def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
             default = field(default=tyro.MISSING_NONPROP, metadata=each.metadata)
         else:
             markers = getattr(hint, "__metadata__", ())
-            own = [marker.metavar for marker in markers if getattr(marker, "metavar", None)]
+            own = (marker.metavar for marker in markers if getattr(marker, "metavar", None))
             # the help text describes these better than "(default: None)" and "(default: )"
             absent = each.default in (None, ()) or tyro.conf.Positional in markers
-            metavar = own[0] if own else METAVARS.get(each.name)
+            metavar = next(own, METAVARS.get(each.name))
             hint = Annotated[hint, tyro.conf.arg(metavar=metavar, help_behavior_hint="" if absent else None)]
         changed.append((each.name, hint, default))
     return make_dataclass(kind.__name__, changed, bases=(kind,), frozen=True, kw_only=True)

@@ -64,8 +64,7 @@ class Compare(Command):
     @property
     def systems(self) -> list[Recipe]:
         """The recipes without augmentation, with their layer sizes multiplied by ``width``."""
-        recipes = map(find_recipe, self.recipes)
-        found = [replace(recipe, train=replace(recipe.train, augmentation=0.0)) for recipe in recipes]
+        found = [replace(each, train=replace(each.train, augmentation=0.0)) for each in map(find_recipe, self.recipes)]
         return found if self.width == 1.0 else [recipe.scaled(self.width) for recipe in found]
 
     @property

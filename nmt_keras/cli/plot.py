@@ -73,10 +73,9 @@ class Heatmap(SearchCommand):
         from nmt_keras.translation.word_alignment import align_words
 
         given = list(chain.from_iterable(sentence_blocks(self.sentences, warnings.warn)))
-        panels = []
-        for each in load_translator(self.path, self.ensemble, self.search).translate(given):
-            words = align_words(each.source_tokens, each.tokens, each.alignment)
-            panels.append(Panel(words.alignment, words.source, words.target))
+        found = load_translator(self.path, self.ensemble, self.search).translate(given)
+        aligned = (align_words(each.source_tokens, each.tokens, each.alignment) for each in found)
+        panels = [Panel(words.alignment, words.source, words.target) for words in aligned]
         save_figure(alignment_grid(panels), self.to)
 
 

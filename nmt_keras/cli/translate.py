@@ -217,9 +217,10 @@ class Translate(SearchCommand):
     def _translations(self, lines: Sequence[str], translator: Translator) -> list[TranslatedText[Translation]]:
         if self.split:
             return translator.translate_texts(lines)
-        whole = zip(lines, translator.translate(lines), strict=True)
-        parts = [(each.text, [(line, each)]) if line.strip() else (line, []) for line, each in whole]
-        return [TranslatedText(*part) for part in parts]
+        return [
+            TranslatedText(each.text, [(line, each)]) if line.strip() else TranslatedText(line, [])
+            for line, each in zip(lines, translator.translate(lines), strict=True)
+        ]
 
     def _print(self, lines: Sequence[str], found: Sequence[TranslatedText[Translation]]) -> None:
         for line, text in zip(lines, found, strict=True):
