@@ -7,24 +7,23 @@ from nmt_keras import cli
 
 @pytest.fixture
 def nmt(capsys):
-    """Runs a command and returns its standard output and standard error."""
+    """Runs a command, which must end with an exit code. Returns its standard output and standard error."""
 
-    def run(line, *arguments):
-        cli.main([*line.split(), *map(str, arguments)])
-        return capsys.readouterr()
+    def run(line, *arguments, code=0):
+        capsys.readouterr()
+        found = 0
+        try:
+            cli.main([*line.split(), *map(str, arguments)])
+        except SystemExit as stop:
+            found = stop.code
+        said = capsys.readouterr()
+        assert found in ((1, 2) if code is None else (code,)), said.err
+        return said
 
     return run
 
 
 @pytest.fixture
-def fails(capsys):
+def fails(nmt):
     """Runs a command that must fail with an exit code, ``None`` for 1 or 2. Returns its output on standard error."""
-
-    def run(line, *arguments, code=1):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main([*line.split(), *map(str, arguments)])
-        assert stop.value.code in ((1, 2) if code is None else (code,))
-        return capsys.readouterr().err
-
-    return run
+    return lambda *arguments, code=1: nmt(*arguments, code=code).err

@@ -34,9 +34,8 @@ def used(monkeypatch):
     with monkeypatch.context() as patch:  # restores TF_XLA_FLAGS
         patch.setenv("TF_XLA_FLAGS", os.environ.get("TF_XLA_FLAGS", ""))
         folder = cache.use_compilation_cache()
-        flags = os.environ["TF_XLA_FLAGS"]
-    assert (f"{FLAG}={folder}" in flags) == (folder is not None)
-    return folder
+        assert (f"{FLAG}={folder}" in os.environ["TF_XLA_FLAGS"]) == (folder is not None)
+        return folder
 
 
 def test_the_folder_is_the_user_s_alone_and_the_same_in_the_next_process(root, monkeypatch):
@@ -138,9 +137,8 @@ class Commands:
         (folder / "recipe.json").write_text(replace(TINY_RECIPE, train=train).to_json(), "utf-8")
         write_pairs(folder / "train.tsv", pairs[:80])
         write_pairs(folder / "valid.tsv", pairs[80:90])
-        self.folder, self.environment = folder, {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-        self.environment.pop("NMT_COMPILATION_CACHE", None)
-        self.environment["PYTHONPATH"] = str(ROOT)
+        own = {"XDG_CACHE_HOME": str(folder / "cache"), "NMT_COMPILATION_CACHE": "", "PYTHONPATH": str(ROOT)}
+        self.folder, self.environment = folder, {**os.environ, **own}
 
     def started(self, run, **environment):
         options = ["--corpus", "train.tsv", "--valid", "valid.tsv", "--run", run, "--deterministic"]
@@ -153,11 +151,11 @@ class Commands:
             text=True,
         )
 
-    def train(self, run, **environment):
+    def train(self, run, code=0, **environment):
         """Trains and returns the output on standard error."""
         process = self.started(run, **environment)
         _, messages = process.communicate(timeout=400)
-        assert process.returncode == 0, messages[-3000:]
+        assert process.returncode == code, messages[-3000:]
         return messages
 
     def kill_after(self, step, run):
@@ -194,10 +192,7 @@ def test_weights_do_not_depend_on_where_the_compiled_steps_come_from_and_damaged
     assert commands.entries == entries  # nothing was compiled again, even after the checkpoint was restored
     for entry in entries:
         entry.write_bytes(damage(entry.read_bytes()))
-    failed = commands.started("damaged")
-    _, messages = failed.communicate(timeout=400)
-    assert failed.returncode == 1
-    assert "emptied the cache of compiled training steps" in messages
+    assert "emptied the cache of compiled training steps" in commands.train("damaged", code=1)
     assert commands.entries == []
     commands.train("damaged")
     for run in ("killed", "damaged"):

@@ -14,7 +14,6 @@ from tiny import TINY_RECIPE
 
 from nmt_keras import cli
 from nmt_keras.cli.compare import Compare
-from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.io.files import sole_writer
 from nmt_keras.recipes import find_recipe
@@ -62,8 +61,7 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
     run = made.run_recipe(system, 6).train
     assert (run.steps, run.minutes, run.seed, run.learning_rate) == (60, None, 6, 0.2)
     assert run.patience >= run.validations == 4
-    rate = system.train.learning_rate
-    assert made.pilot_recipe(system, 0.2 / rate) == made.run_recipe(system, 5)
+    assert made.pilot_recipe(system, 0.2 / system.train.learning_rate) == made.run_recipe(system, 5)
     assert {updates: replace(made, updates=updates).pilot_end(system) for updates in (60, 61, 3)} == {
         60: 15,
         61: 16,
@@ -114,9 +112,8 @@ def write_result(made, system, texts, seed=1):
 
 
 def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, corpus):
-    made = study(tmp_path, corpus)
     with sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
-        run_study(made, 1, print)
+        run_study(study(tmp_path, corpus), 1, print)
 
 
 def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, corpus):
@@ -174,17 +171,17 @@ def command(tmp_path, own_layers):
     The encoder's cell of the first one is in a module of the user.
     """
     files = []
-    for name, attention in (("first", AttentionConfig("none")), ("second", AttentionConfig("general"))):
-        decoder = replace(TINY_RECIPE.model.decoder, order="update-then-attend", output="attentional")
-        if attention.kind == "none":
-            decoder = replace(decoder, output="state")
-        train = replace(TINY_RECIPE.train, checkpoint_every=5, validations=2)
-        model = replace(TINY_RECIPE.model, attention=attention, decoder=decoder)
+    for name, attention, output, cell in (
+        ("first", "none", "state", "own"),
+        ("second", "general", "attentional", "gru"),
+    ):
+        fields = asdict(replace(TINY_RECIPE, name=name))
+        fields["model"]["encoder"]["cell"] = cell
+        fields["model"]["attention"]["kind"] = attention
+        fields["model"]["decoder"] |= {"order": "update-then-attend", "output": output}
+        fields["train"] |= {"checkpoint_every": 5, "validations": 2}
         files.append(tmp_path / f"{name}.json")
-        files[-1].write_text(replace(TINY_RECIPE, name=name, model=model, train=train).to_json())
-    first = json.loads(files[0].read_text())
-    first["model"]["encoder"]["cell"] = "own"
-    files[0].write_text(json.dumps(first))
+        files[-1].write_text(json.dumps(fields))
     gold = tmp_path / "gold.tsv"
     gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\n", "utf-8")
     options = "--import own_layers --corpus sample --updates 300 --rates 0.5 1 --seeds 1 2 --jobs 2"

@@ -51,8 +51,7 @@ def test_training_shows_a_bar_on_a_terminal_and_a_line_per_row_of_the_log_elsewh
 )
 def test_lines_are_counted_on_a_terminal_that_shows_no_results(out, error, shown, streams):
     said = streams(out, error)
-    console = Console()
-    assert list(console.count([["a", "b"], ["c"]])) == [(0, ["a", "b"]), (2, ["c"])]
+    assert list(Console().count([["a", "b"], ["c"]])) == [(0, ["a", "b"]), (2, ["c"])]
     assert ("lines" in said.getvalue()) == shown
     assert shown or said.getvalue() == ""
 

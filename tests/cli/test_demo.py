@@ -18,8 +18,7 @@ def seen(questions, pairs):
 
 
 def test_no_question_of_the_sample_is_in_its_training_part():
-    pairs = sample_pairs()
-    assert seen(demo.QUESTIONS[SAMPLE_NAME], pairs) == []
+    assert seen(demo.QUESTIONS[SAMPLE_NAME], sample_pairs()) == []
 
 
 @pytest.mark.corpus

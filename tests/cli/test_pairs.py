@@ -129,14 +129,21 @@ def scored(tmp_path, monkeypatch, capsys, **options):
 
 
 def test_a_score_is_printed_in_all_and_per_token(tmp_path, monkeypatch, capsys):
-    lines = scored(tmp_path, monkeypatch, capsys)
-    assert lines == ["-5.0000\t-1.0000", "-11.0000\t-3.6667", "-6.0000\t-3.0000", "-2.0000\t-1.0000"]
+    assert scored(tmp_path, monkeypatch, capsys) == [
+        "-5.0000\t-1.0000",
+        "-11.0000\t-3.6667",
+        "-6.0000\t-3.0000",
+        "-2.0000\t-1.0000",
+    ]
 
 
 def test_the_worst_pairs_are_those_that_training_skips_and_those_with_the_lowest_scores_per_token(
     tmp_path, monkeypatch, capsys
 ):
-    lines = scored(tmp_path, monkeypatch, capsys, worst=3)
-    assert lines == ["4\tempty side\t\u200b\ta", "2\t-3.6667\tdos\tzz", "3\t-3.0000\ttres\tz"]
-    rows = list(map(json.loads, scored(tmp_path, monkeypatch, capsys, worst=2, json=True)))
+    assert scored(tmp_path, monkeypatch, capsys, worst=3) == [
+        "4\tempty side\t\u200b\ta",
+        "2\t-3.6667\tdos\tzz",
+        "3\t-3.0000\ttres\tz",
+    ]
+    rows = map(json.loads, scored(tmp_path, monkeypatch, capsys, worst=2, json=True))
     assert [(row["number"], row["fault"]) for row in rows] == [(4, "empty side"), (2, None)]
