@@ -64,29 +64,6 @@ class BatchSource(Protocol):
         """Returns a batch of masked rows."""
 
 
-def iterate_pools(
-    pools: Callable[[int, int], Iterator[Sequence[Item]]], position: Position
-) -> Iterator[tuple[Position, Item]]:
-    """Yields the items of pools with their positions. Epochs follow each other without end.
-
-    A thread computes one pool ahead.
-
-    Args:
-        pools: Function that yields the pools of an epoch. Arguments: number of the epoch, number of the first pool.
-        position: Position of the first item.
-    """
-
-    def numbered() -> Iterator[tuple[int, int, Sequence[Item]]]:
-        for epoch in itertools.count(position.epoch):
-            begin = position.pool if epoch == position.epoch else 0
-            for number, pool in enumerate(pools(epoch, begin), begin):
-                yield epoch, number, pool
-
-    for epoch, number, pool in prefetched(numbered(), ahead=1):
-        for batch in range(position.batch if (epoch, number) == position[:2] else 0, len(pool)):
-            yield Position(epoch, number, batch), pool[batch]
-
-
 def prefetched(items: Iterator[Item], ahead: int = 8) -> Iterator[Item]:
     """Yields the items in order. A thread computes up to ``ahead`` items in advance.
 
@@ -243,11 +220,6 @@ class Batches:
         """Number of batches of the first epoch. Other epochs may differ if the number of rows depends on the bucket."""
         return len(self.order(0))
 
-    def pools(self, epoch: int, begin: int = 0) -> Iterator[list[np.ndarray]]:
-        """Yields the pools of an epoch in order, from pool ``begin``. A pool is a list with the rows of each batch."""
-        for number, rows in enumerate(self.rows_of_pools(epoch, begin), begin):
-            yield self.shuffled(rows, epoch, number)
-
     def rows_of_pools(self, epoch: int, begin: int) -> Iterator[np.ndarray]:
         """Yields the rows of each pool of an epoch, from pool ``begin``."""
         rows = np.random.default_rng([self.seed, epoch]).permutation(len(self.source))
@@ -261,23 +233,23 @@ class Batches:
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """Returns the rows of each batch of an epoch, in the order of training."""
-        return [rows for pool in self.pools(epoch) for rows in pool]
+        pools = enumerate(self.rows_of_pools(epoch, 0))
+        return [rows for number, pool in pools for rows in self.shuffled(pool, epoch, number)]
 
     def cut(self, pool: np.ndarray) -> list[np.ndarray]:
         """Sorts ``pool`` by bucket and cuts it into batches. The rest of a bucket joins the next bucket."""
         pool = pool[np.argsort(self.bucket_of[pool], kind="stable")]
         held = np.searchsorted(self.bucket_of[pool], range(len(self.buckets)), side="right")
-        cuts, begin = [], 0
+        ends = [0]
         for bucket, end in zip(self.buckets, held, strict=True):
-            size = self.rows[bucket]
-            while end - begin >= size:
-                cuts.append(pool[begin : begin + size])
-                begin += size
-        return cuts + [pool[begin:]] * (begin < len(pool))
+            ends.extend(range(ends[-1] + self.rows[bucket], end + 1, self.rows[bucket]))
+        return [rows for rows in np.split(pool, ends[1:]) if len(rows)]
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. A thread shuffles the next pool."""
-        return ((place, self.batch(rows)) for place, rows in iterate_pools(self.pools, position))
+        return iterate_batches(
+            lambda epoch, begin: ((self, rows) for rows in self.rows_of_pools(epoch, begin)), position
+        )
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Yields the batches of an epoch."""
@@ -309,17 +281,22 @@ class Batches:
 
 
 def iterate_batches(
-    pools: Callable[[int, int], Iterator[Batches]], position: Position
+    pools: Callable[[int, int], Iterator[tuple[Batches, np.ndarray]]], position: Position
 ) -> Iterator[tuple[Position, Batch]]:
-    """Yields the batches of pools with their positions; see ``BatchSource``. Threads compute ahead.
+    """Yields the batches of pools with their positions; see ``BatchSource``. A thread computes one pool ahead.
 
     Args:
-        pools: Function that yields the pools of an epoch. Arguments: number of the epoch, number of the first pool.
+        pools: Function that yields for each pool of an epoch batches that contain its pairs, and the rows of the pairs.
+            Arguments: number of the epoch, number of the first pool.
         position: Position of the first batch.
     """
 
-    def cut(epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
-        for number, pool in enumerate(pools(epoch, begin), begin):
-            yield [(pool, rows) for rows in pool.shuffled(np.arange(len(pool.source)), epoch, number)]
+    def cut() -> Iterator[tuple[int, int, Batches, list[np.ndarray]]]:
+        for epoch in itertools.count(position.epoch):
+            begin = position.pool if epoch == position.epoch else 0
+            for number, (batches, rows) in enumerate(pools(epoch, begin), begin):
+                yield epoch, number, batches, batches.shuffled(rows, epoch, number)
 
-    return prefetched((place, pool.batch(rows)) for place, (pool, rows) in iterate_pools(cut, position))
+    for epoch, number, batches, cuts in prefetched(cut(), ahead=1):
+        for batch in range(position.batch if (epoch, number) == position[:2] else 0, len(cuts)):
+            yield Position(epoch, number, batch), batches.batch(cuts[batch])

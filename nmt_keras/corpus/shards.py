@@ -33,6 +33,7 @@ from nmt_keras.corpus.batches import (
     TokenLists,
     choose_buckets,
     iterate_batches,
+    prefetched,
     rows_by_bucket,
 )
 from nmt_keras.corpus.filtering import Rejection
@@ -145,8 +146,9 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
             records = [record for chunk in chunks for record in chunk.numpy().tolist()]
             features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
             found = tf.io.parse_example(tf.constant(records, tf.string), features)
-            ids = [found[side] for side in SIDES]
-            source, target = (TokenLists(each.flat_values.numpy(), each.row_lengths().numpy()) for each in ids)
+            source, target = (
+                TokenLists(found[side].flat_values.numpy(), found[side].row_lengths().numpy()) for side in SIDES
+            )
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         raise ValueError(
             f"{path}: expected an intact shard of token ids; {error.message}. Prepare the corpus again."
@@ -188,10 +190,10 @@ def complete(
         Rejection.DUPLICATE: sum(shard.duplicates for shard in written),
         "malformed lines": found.malformed,
     }
-    lengths: Counter[tuple[int, int]] = Counter()
-    for shard in written:
-        for source, target, count in shard.lengths:
-            lengths[source, target] += count
+    lengths = sum(
+        (Counter({(source, target): count for source, target, count in shard.lengths}) for shard in written),
+        Counter[tuple[int, int]](),
+    )
     record = {
         "format": FORMAT,
         "lines": found.lines,
@@ -307,8 +309,14 @@ class ShardedBatches:
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. Threads read ahead."""
-        return iterate_batches(
-            lambda epoch, begin: (self._batches(*sides) for sides in self.pools(epoch, begin)), position
+        return prefetched(
+            iterate_batches(
+                lambda epoch, begin: (
+                    (self._batches(source, target), np.arange(len(source)))
+                    for source, target in self.pools(epoch, begin)
+                ),
+                position,
+            )
         )
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[tuple[TokenLists, TokenLists]]:

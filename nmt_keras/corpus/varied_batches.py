@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.corpus.alignments import Link, split_words, token_links, words_of_tokens
 from nmt_keras.corpus.augmentation import Augmentation
-from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_batches
+from nmt_keras.corpus.batches import Batch, Batches, Position, TokenLists, iterate_batches, prefetched
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.text import Codec, Tokens
 from nmt_keras.text.normalisation import in_blocks
@@ -50,9 +50,14 @@ class VariedBatches:
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position; see ``BatchSource``. Threads draw ahead."""
-        return iterate_batches(
-            lambda epoch, begin: (self._drawn(epoch, rows) for rows in self.batches.rows_of_pools(epoch, begin)),
-            position,
+        return prefetched(
+            iterate_batches(
+                lambda epoch, begin: (
+                    (self._drawn(epoch, rows), np.arange(len(rows)))
+                    for rows in self.batches.rows_of_pools(epoch, begin)
+                ),
+                position,
+            )
         )
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batches:
