@@ -34,14 +34,13 @@ from nmt_keras.corpus.shards import (
     write_shard,
 )
 from nmt_keras.io.files import sole_writer, writing
-from nmt_keras.io.lines import require_files
+from nmt_keras.io.lines import Place, require_files
 from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_OF_SHARD = 100_000
 MIN_SHARDS = 16  # an epoch shuffles by permuting the shards, so it needs several
-Place = str | Path
 
 
 def prepare(
@@ -112,11 +111,10 @@ def prepare(
         report("encoding")
         left_out = Counter[Rejection]()
         with TemporaryDirectory(prefix=SPILLED, dir=folder, ignore_cleanup_errors=True) as temporary:
-            spilled = Path(temporary)
-            _spill(encoded(pairs(ReadReport()), codec, filters, left_out), spilled, shards)
+            _spill(encoded(pairs(ReadReport()), codec, filters, left_out), Path(temporary), shards)
             report(f"writing {shards} shards")
             written = [
-                write_shard(folder / shard_name(n, shards), _spilled(spilled / str(n)), filters.drop_duplicates)
+                write_shard(folder / shard_name(n, shards), _spilled(Path(temporary, f"{n}")), filters.drop_duplicates)
                 for n in range(shards)
             ]
         complete(folder, names, next(pairs(ReadReport())), written, found, left_out, filters)

@@ -11,15 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, islice, repeat, zip_longest
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard
 
 from nmt_keras.corpus.columns import MAX_COLUMNS, SAMPLE_ROWS, Columns, Layout, require_share
-from nmt_keras.io.lines import INVISIBLE, JOINERS, OF_ENCODING, byte_blocks, open_text, with_file
+from nmt_keras.io.lines import INVISIBLE, JOINERS, OF_ENCODING, Place, byte_blocks, open_text, with_file
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
@@ -144,7 +142,7 @@ class Corpus(NamedTuple):
 
 
 def read_pairs(
-    path: str | Path, *, source_column: int | str, target_column: int | str, max_malformed: float = 0.01
+    path: Place, *, source_column: int | str, target_column: int | str, max_malformed: float = 0.01
 ) -> Corpus:
     """Reads pairs from a table. Other columns are ignored.
 
@@ -166,7 +164,7 @@ def read_pairs(
     return collect(stream_files([path], columns), str(path), max_malformed)
 
 
-def read_parallel(source_path: str | Path, target_path: str | Path, *, max_malformed: float = 0.01) -> Corpus:
+def read_parallel(source_path: Place, target_path: Place, *, max_malformed: float = 0.01) -> Corpus:
     """Reads pairs from two files whose lines correspond; see ``read_pairs``.
 
     Raises:
@@ -177,7 +175,7 @@ def read_parallel(source_path: str | Path, target_path: str | Path, *, max_malfo
     return collect(stream_parallel(source_path, target_path), f"{source_path} and {target_path}", max_malformed)
 
 
-def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -> Iterator[Row | Layout]:
+def parse_table(stream: io.BufferedIOBase, path: Place, columns: Columns) -> Iterator[Row | Layout]:
     """Yields the layout and each row of an opened table.
 
     ``path`` is used only as the file's name in rows and errors, and for its suffix.
@@ -191,17 +189,16 @@ def parse_table(stream: io.BufferedIOBase, path: str | Path, columns: Columns) -
     if layout.header and not keys:
         skipped = readable[: layout.title_lines + 1]
         first = [each for each in first if each not in skipped]
-    source, target = layout.source, layout.target
     for number, row in chain(first, rows):
         found = row
-        if not isinstance(row, Fault) and max(source, target) >= len(row):
+        if not isinstance(row, Fault) and max(layout.source, layout.target) >= len(row):
             is_long = any(len(cell) > MAX_CHARACTERS for cell in row)
             found = Fault.TOO_LONG if is_long else Fault.MISSING_COLUMN if "".join(row).strip() else Fault.EMPTY_LINE
-        sides = (found, found) if isinstance(found, Fault) else (found[source], found[target])
+        sides = (found, found) if isinstance(found, Fault) else (found[layout.source], found[layout.target])
         yield Row((str(path), str(path)), number, sides)
 
 
-def table_rows(stream: io.BufferedIOBase, path: str | Path, keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
+def table_rows(stream: io.BufferedIOBase, path: Place, keys: list[str]) -> Iterator[tuple[int, list[str] | Fault]]:
     """Yields the number of each line of a table, and its columns, at most ``MAX_COLUMNS``, or its fault.
 
     Args:
@@ -228,7 +225,7 @@ def tab_columns(line: str) -> list[str]:
     return cells
 
 
-def table_format(path: str | Path, stream: io.BufferedIOBase | None = None) -> Literal["csv", "json", "tsv"]:
+def table_format(path: Place, stream: io.BufferedIOBase | None = None) -> Literal["csv", "json", "tsv"]:
     """Returns the format of a table by the suffix of its file, and of its member if ``stream`` is from a zip."""
     names = path, getattr(stream, "name", "")
     found = [match[1] for name in names if (match := _FORMAT.search(str(name).lower()))]
@@ -331,16 +328,14 @@ def refuse(message: str) -> NoReturn:
     raise ValueError(message)
 
 
-def stream_parallel(
-    source_path: str | Path, target_path: str | Path, uneven: Callable[[str], object] = refuse
-) -> Iterator[Row]:
+def stream_parallel(source_path: Place, target_path: Place, uneven: Callable[[str], object] = refuse) -> Iterator[Row]:
     """Yields the rows of two files; see ``read_parallel``.
 
     ``uneven`` receives an error if one file has more lines. The lines that both have come before.
     """
     paths = str(source_path), str(target_path)
-    with ExitStack() as opened:
-        rows = _rows(paths, *(opened.enter_context(open_text(path)) for path in paths))
+    with open_text(source_path) as source, open_text(target_path) as target:
+        rows = _rows(paths, source, target)
         first = list(islice(rows, SAMPLE_ROWS))
         require_sentences([["\t" in side for side in row] for _, row in first if None not in row], paths)
         for number, row in chain(first, rows):
@@ -355,16 +350,15 @@ def stream_parallel(
 
 
 def stream_files(
-    files: Sequence[str | Path], columns: Columns, uneven: Callable[[str], object] = refuse
+    files: Sequence[Place], columns: Columns, uneven: Callable[[str], object] = refuse
 ) -> Iterator[Row | Layout]:
     """Yields the layout and the rows of a table, or the rows of a source and a target file."""
     if len(files) == 2:
         source, target = columns.order
         yield from stream_parallel(files[source], files[target], uneven)
     else:
-        columns = columns.of(str(files[0]))
         with open_text(files[0]) as stream:
-            yield from parse_table(stream, files[0], columns)
+            yield from parse_table(stream, files[0], columns.of(str(files[0])))
 
 
 def require_sentences(tabs: Sequence[Sequence[bool]], paths: Sequence[str]) -> None:
@@ -423,7 +417,7 @@ def fault_of(sentence: str) -> Fault | None:
     return Fault.TOO_LONG if len(sentence) > MAX_CHARACTERS else None
 
 
-def _rows(names: Sequence[str | Path], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _rows(names: Sequence[Place], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Reads files in parallel. Yields each line number with the lines of all files at that number.
 
     Lines are cut at ``MAX_LINE_BYTES``. Surrogates stand for invalid bytes. The line of a file that has ended is

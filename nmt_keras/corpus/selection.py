@@ -21,10 +21,9 @@ import numpy as np
 from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
 from nmt_keras.io.files import make_writable_folder, replacing
-from nmt_keras.io.lines import require_files
+from nmt_keras.io.lines import Place, require_files
 from nmt_keras.languages import spaced, split_words
 
-Place = str | Path
 EDGE, UNKNOWN = "<s>", "<unk>"
 """EDGE stands before the first word and after the last word of a sentence. UNKNOWN replaces words outside the
 vocabulary."""
@@ -45,22 +44,19 @@ class BigramModel:
 
     def __init__(self, sentences: Iterable[Sequence[str]], vocabulary: Collection[str]) -> None:
         self._known = {EDGE, UNKNOWN, *vocabulary}
-        bigrams = Counter(bigram for sentence in sentences for bigram in self._bigrams(sentence))
-        words, self._before, self._followers = Counter[str](), Counter[str](), Counter[str]()
-        for (before, word), count in bigrams.items():
-            words[word] += count
-            self._before[before] += count
-            self._followers[before] += 1
+        self._counts = Counter(bigram for sentence in sentences for bigram in self._bigrams(sentence))
+        self._before = Counter(before for before, _ in self._counts.elements())
+        self._followers = Counter(before for before, _ in self._counts)
+        words = Counter(word for _, word in self._counts.elements())
         total = words.total() + len(self._known)
         self._unigram = {word: (words[word] + 1) / total for word in self._known}
-        self._bigram = dict(bigrams)
 
     def probability(self, word: str, before: str) -> float:
         """Returns p(word | before). Both are in the vocabulary."""
         followers, unigram = self._followers[before], self._unigram[word]
         if not followers:
             return unigram
-        return (self._bigram.get((before, word), 0) + followers * unigram) / (self._before[before] + followers)
+        return (self._counts.get((before, word), 0) + followers * unigram) / (self._before[before] + followers)
 
     def cross_entropy(self, sentence: Sequence[str]) -> float:
         """Returns the mean of -log p in nats over the words and the end of a sentence."""
