@@ -119,7 +119,7 @@ class Check(Command):
         lenient = replace(data, max_malformed=1.0)
         read = read_corpus(lenient, Path("data"), console.say, uneven.append)
         held = {
-            option: read_files(lenient, files, False, console.say, uneven=uneven.append)
+            option: read_files(lenient, files, False, console.say, uneven.append)
             for option, files in (("--valid", data.valid), ("--test", data.test))
             if files
         }

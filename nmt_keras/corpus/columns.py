@@ -162,11 +162,13 @@ class Columns:
 
     def require_readable(self, files: Sequence[str]) -> None:
         """Raises ValueError if columns are given for two files."""
-        if len(files) > 1 and self.names_columns:
-            raise ValueError(
-                "--source-column, --target-column: these options apply to a single TSV file, received two files. "
-                "Remove the options, or pass --reverse to swap source and target."
-            )
+        require(
+            len(files) < 2 or not self.names_columns,
+            "--source-column, --target-column",
+            "a single table, because two files have no columns",
+            tuple(files),
+            "Remove the options, or pass --reverse to swap source and target.",
+        )
 
     def of(self, table: str | None = None, *, english_first: bool = False) -> Self:
         """Returns the columns with those of the Spanish-English file if ``table`` has its text and none are given.
@@ -204,6 +206,10 @@ class Columns:
                 listed = f": {', '.join(map(repr, names[:12]))}" if names else ", which has no header and no valid line"
                 require(column_name(column) in names, OPTIONS[at], f"a column of {name}{listed}", column)
                 given[at] = names.index(column_name(column))
+
+        def cells(at: int) -> list[str]:
+            return [row[at] for row in body if at < len(row)]
+
         found = _text_columns(body)
         texts = found[:2] if len(found) > 1 else [0, 1]
         skipped: list[int] = []
@@ -211,7 +217,7 @@ class Columns:
             given = [*texts]
             skipped = [at for at in range(texts[1]) if at not in texts]
             require(
-                len(found) > 1 and not _is_labelled([[row[at] for row in body if at < len(row)] for at in texts]),
+                len(found) > 1 and not _is_labelled([cells(at) for at in texts]),
                 "path",
                 f"two columns of sentences in {name}",
                 "\t".join(next(iter(body), ())[:4])[:80],
@@ -221,14 +227,13 @@ class Columns:
         indices = [(at if at in free else free[0]) if column is None else column for at, column in enumerate(given)]
         source, target = map(int, indices)
         require(source != target, OPTIONS[1], f"another column than {OPTIONS[0]}", self.target_column)
-        columns = [[row[at] for row in body if at < len(row)] for at in (source, target)]
         is_named = self.has_names or (
-            max(source, target) < len(names) and is_header(names[source], names[target], columns)
+            max(source, target) < len(names) and is_header(names[source], names[target], [cells(source), cells(target)])
         )
         header = keys or (map(str.strip, rows[0]) if is_named else ())
         if self.reverse:
             source, target = target, source
-        described, others = (tuple(f"{at} ({_cell(body, at)!r:.20})" for at in each) for each in (skipped, found[2:]))
+        described, others = (tuple(f"{at} ({cells(at)[0]!r:.20})" for at in each) for each in (skipped, found[2:]))
         return Layout(source, target, tuple(header), described, title_lines if is_named and not keys else 0, others)
 
 
@@ -297,10 +302,6 @@ def _is_labelled(sides: Sequence[Sequence[str]]) -> bool:
     ]
     are_sentences = any(label and _are_sentences(other) for label, other in zip(labels, reversed(sides), strict=True))
     return len(sides[0]) > 2 and (are_sentences or all(cell.isdecimal() for cells in sides for cell in cells))
-
-
-def _cell(rows: Sequence[Sequence[str]], at: int) -> str:
-    return next(row[at] for row in rows if at < len(row))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -22,9 +22,6 @@ PAIRS_LICENCE = "Tatoeba, CC BY 2.0 France, through manythings.org/anki"
 MOST_BYTES = 1 << 30  # of a zip, which is read into memory
 
 
-_HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"nmt_keras/{VERSION}"}
-
-
 class CorpusUnavailable(OSError):
     """The download of a corpus failed."""
 
@@ -96,9 +93,12 @@ def _download(url: str, answer_within: float, remedy: str | None, report: Callab
     import httpx  # imported here so that `nmt --help` is fast
 
     try:
-        # half the time for each address of a host, so that IPv4 is still tried if IPv6 fails
-        timeout = httpx.Timeout(10.0, connect=answer_within / 2)
-        client = httpx.Client(timeout=timeout, follow_redirects=True, headers=_HEADERS)
+        client = httpx.Client(
+            # half the time for each address of a host, so that IPv4 is still tried if IPv6 fails
+            timeout=httpx.Timeout(10.0, connect=answer_within / 2),
+            follow_redirects=True,
+            headers={"Accept-Encoding": "identity", "User-Agent": f"nmt_keras/{VERSION}"},
+        )
         # the system's name lookup has no timeout
         answer = abandonable(lambda: client.send(client.build_request("GET", url), stream=True))
         try:

@@ -56,9 +56,12 @@ def batch_pairs(
     if (share := long.mean()) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {either}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
-    pairs, links = [pairs[row] for row in kept], None
-    if alignments is not None:
-        links = [from_pharaoh(alignments[row], f"alignments, line {row + 1}").possible for row in kept]
+    pairs = [pairs[row] for row in kept]
+    links = (
+        None
+        if alignments is None
+        else [from_pharaoh(alignments[row], f"alignments, line {row + 1}").possible for row in kept]
+    )
     buckets = choose_buckets(source.lengths, target.lengths, bucket_count(config, len(source)))
     batches = Batches(
         source,

@@ -27,8 +27,10 @@ def kept_rows(pairs: Sequence[Pair], filters: PairFilters) -> tuple[list[int], C
     reasons = [reject_text(pair, filters) for pair in pairs]
     if filters.drop_duplicates:
         first = {pair: row for row, pair in reversed([*enumerate(pairs)])}
-        for row, pair in enumerate(pairs):
-            reasons[row] = reasons[row] or (Rejection.DUPLICATE if first[pair] < row else None)
+        reasons = [
+            reason or (Rejection.DUPLICATE if first[pair] < row else None)
+            for row, (pair, reason) in enumerate(zip(pairs, reasons, strict=True))
+        ]
     return [row for row, reason in enumerate(reasons) if reason is None], Counter(filter(None, reasons))
 
 

@@ -89,7 +89,8 @@ def read_corpus(
     """
     is_sample = options.corpus == (SAMPLE_NAME,)
     files = (str(SAMPLE_FILE),) if is_sample else options.corpus or (_downloaded(options, folder, report),)
-    read = read_files(options.downloaded(), files, options.tables, report, english_first=is_sample, uneven=uneven)
+    known = options.downloaded().of(english_first=is_sample)
+    read = read_files(known, files, options.tables, report, uneven)
     if options.licence is not None:
         report(f"{options.name}: {options.licence}")
     return read
@@ -129,11 +130,9 @@ def read_files(
     files: Sequence[str],
     tables: bool,
     report: Callable[[str], None],
-    english_first: bool = False,
     uneven: Callable[[str], object] = refuse,
 ) -> Corpus:
     """Reads a table, two files whose lines correspond, or several ``tables``. For ``uneven``, see ``read_corpus``."""
-    options = options.of(english_first=english_first)
     found = chain.from_iterable(
         stream_files(each, options, uneven) for each in ([(file,) for file in files] if tables else [files])
     )
