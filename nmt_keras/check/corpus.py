@@ -152,10 +152,13 @@ def check_corpus(
             "pairs share a sentence with the training pairs. Scores are too high.",
             remedy="Train without --valid and --test: nmt train then splits the corpus by sentences",
         )
-        found += [*_malformed(other, held.report), *other_forms(option, held.pairs, pairs)]
-        found += check_text(other, languages)
-    found += check_text(text, languages)
-    return Checked(worst_first([*found, *_sizes(text, max_tokens)]), text.pairs())
+        found += [
+            *_malformed(other, held.report),
+            *other_forms(option, held.pairs, pairs),
+            *check_text(other, languages),
+        ]
+    found += [*check_text(text, languages), *_sizes(text, max_tokens)]
+    return Checked(worst_first(found), text.pairs())
 
 
 def _malformed(text: Text, report: ReadReport) -> list[Finding]:
@@ -262,10 +265,8 @@ def _alignment(text: Text) -> Iterator[Finding]:
     yield from (moved := shifts(text, found))
     if moved:  # repaired: the other pairs are compared with all pairs
         found = align_lines(*(word_matrix(lines) for _, lines in text.sides))
-    nearly_all = found.unrelated_share > 0.9
-    yield from unrelated(
-        text, found, "unrelated", "Align the files again, from their documents" if nearly_all else None
-    )
+    remedy = "Align the files again, from their documents" if found.unrelated_share > 0.9 else None
+    yield from unrelated(text, found, "unrelated", remedy)
 
 
 def shifts(text: Text, found: Alignment) -> list[Finding]:

@@ -123,12 +123,12 @@ def to_text(findings: Sequence[Finding]) -> str:
     return "\n\n".join(parts or ["No findings."]) + "\n"
 
 
-def to_markdown(title: str, findings: Sequence[Finding], pictures: Mapping[str, str]) -> str:
-    """Returns a report in Markdown. ``pictures`` has the file of each finding's figure, by its name."""
+def to_markdown(title: str, findings: Sequence[Finding]) -> str:
+    """Returns a report in Markdown. The picture of a finding with values is named after the finding."""
     parts = [f"# {escaped(title)}: {len(findings)} findings"]
     for number, each in enumerate(findings, 1):
         parts += [f"## {number}. {escaped(each.what)}", "\n".join(f"- {escaped(line)}" for line in each.evidence)]
-        parts += [f"![{each.name}]({pictures[each.name]})"] if each.name in pictures else []
+        parts += [f"![{each.name}]({each.name}.svg)"] if each.values else []
         parts += [f"To do: {escaped(each.remedy)}"]
     return "\n\n".join(parts) + "\n"
 
@@ -139,11 +139,10 @@ def write_report(title: str, findings: Sequence[Finding], folder: Path) -> Path:
 
     from nmt_keras.plotting import bars, save_figure
 
-    written, pictures = folder / "report.md", {}
+    written = folder / "report.md"
     with style.context("default"), locked(written):  # a user's matplotlibrc may need LaTeX
         for each in findings:
             if each.values:
-                pictures[each.name] = f"{each.name}.svg"
-                save_figure(bars(each.values, each.unit), folder / pictures[each.name])
-        write_whole(written, to_markdown(title, findings, pictures))
+                save_figure(bars(each.values, each.unit), folder / f"{each.name}.svg")
+        write_whole(written, to_markdown(title, findings))
     return written

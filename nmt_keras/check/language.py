@@ -89,16 +89,14 @@ def foreign(lines: Sequence[str], counts: NDArray[np.int64]) -> tuple[str, Flags
         lines: The lines.
         counts: Their frequent words; see ``frequent_words``.
     """
-    main, found = main_language(counts), {}
+    main = main_language(counts)
     own = counts[:, _ORDER.index(main)] if main else np.zeros(len(lines), np.int64)
     best, most = counts.argmax(axis=1), counts.max(axis=1)
     other = (most >= 2) & (most >= 3 * own) & (best != (_ORDER.index(main) if main else -1))
-    for code in np.unique(best[other]):
-        found[_ORDER[code]] = other & (best == code)
+    found = {_ORDER[code]: other & (best == code) for code in np.unique(best[other])}
     scripts = np.array([script_of(line) for line in lines])
     usual = Counter(filter(None, scripts)).most_common(1)[0][0] if any(scripts) else ""
-    for name in {*scripts} - {"", "LATIN", usual}:
-        found[f"script {name}"] = scripts == name
+    found |= {f"script {name}": scripts == name for name in {*scripts} - {"", "LATIN", usual}}
     name = max(found, key=lambda each: int(found[each].sum()), default="")
     flags = found.get(name, np.zeros(len(lines), bool))
     return name, _extended(lines, flags) if flags.sum() > max(4, SEEDS * len(lines)) else flags

@@ -68,7 +68,8 @@ def _rate(
     losses = np.array([row["cross_entropy"] for row in trained])
     tail = max(1, len(losses) // 5)
     means = np.convolve(losses, np.ones(tail) / tail, "valid")
-    rise = float(means[-1] - means.min())
+    # sampling makes the task harder
+    rise = float(means[-1] - means.min()) * (recipe.train.sampling_to <= recipe.train.sampling_from)
     fall = float(losses[-2 * tail : -tail].mean() - losses[-tail:].mean()) if len(losses) > 1 else 1.0
     skipped = sum(row.get("skipped") or 0 for row in trained) / max(1, trained[-1]["step"])
     bad = best < LEARNT
@@ -78,14 +79,12 @@ def _rate(
         f"best BLEU of the validation sample: {best:.1f}; skipped updates: {skipped:.1%}",
     ]
     curve = {f"{row['step']}": float(row["cross_entropy"]) for row in trained[:: max(1, len(trained) // 12)]}
-    drawn = "training loss (nats per token), by step"
-    rises = rise * (recipe.train.sampling_to <= recipe.train.sampling_from)  # sampling makes the task harder
     epochs = max(1, trained[-1].get("epoch", 1))
     is_lowest = valid[-1]["valid_loss"] <= min(row["valid_loss"] for row in valid)
     for name, value, what, option in (
         (
             "rate-too-high",
-            max(rises, skipped * 10, float(bad and rate > high)),
+            max(rise, skipped * 10, float(bad and rate > high)),
             "The learning rate is too high: the loss rises again or does not fall.",
             f"--train.learning-rate {min(rate / 5, high / 3):g}",
         ),
@@ -102,7 +101,9 @@ def _rate(
             f"--epochs {10 * epochs}",
         ),
     ):
-        if found := finding(name, value, what, evidence, f"{command} {option}", curve, drawn):
+        if found := finding(
+            name, value, what, evidence, f"{command} {option}", curve, "training loss (nats per token), by step"
+        ):
             return found
     return []
 
@@ -147,10 +148,12 @@ def check_model(
     pairs, run = held_out[:: max(1, len(held_out) // SENTENCES)][:SENTENCES], shlex.quote(str(path))
     source, reference = [pair.source for pair in pairs], [pair.target for pair in pairs]
     output = [each.text for each in translator.translate(source)]
-    found = [*_reading(translator, source, reference, output, run)]
-    found += _search(translator, source, reference, output, run, language, tokenizer)
     symptoms = check_outputs(source, reference, output, language, f"nmt translate {run}", tokenizer)
-    return [*found, *(replace(each, severity=round(SYMPTOMS * each.severity, 4)) for each in symptoms)]
+    return [
+        *_reading(translator, source, reference, output, run),
+        *_search(translator, source, reference, output, run, language, tokenizer),
+        *(replace(each, severity=round(SYMPTOMS * each.severity, 4)) for each in symptoms),
+    ]
 
 
 def _reading(
@@ -168,24 +171,21 @@ def _reading(
     shares = np.array([*tokens.values()]) / max(1, total)
     unigram = float(-(shares * np.log(shares)).sum())
     values = {"with its source": loss, "with another source": without, "unigram model": unigram}
-    drawn = values, "loss of the references (nats per token)"
     evidence = [f"{name}: {value:.2f} nats per token" for name, value in values.items()]
-    yield from finding(
-        "source-ignored",
-        max(0.0, 1 - (without - loss) / 0.6),
-        "The model does not read its source: with the source of another sentence, its loss is almost the same.",
-        evidence,
-        "If there is no finding about the training pairs, train longer",
-        *drawn,
-    )
-    yield from finding(
-        "not-better-than-unigram",
-        (loss - unigram + 0.3) / 0.6,
-        "The model predicts words no better than their frequencies.",
-        evidence,
-        "If there is no finding about the training pairs, train longer",
-        *drawn,
-    )
+    for name, share, what in (
+        (
+            "source-ignored",
+            max(0.0, 1 - (without - loss) / 0.6),
+            "The model does not read its source: with the source of another sentence, its loss is almost the same.",
+        ),
+        (
+            "not-better-than-unigram",
+            (loss - unigram + 0.3) / 0.6,
+            "The model predicts words no better than their frequencies.",
+        ),
+    ):
+        remedy = "If there is no finding about the training pairs, train longer"
+        yield from finding(name, share, what, evidence, remedy, values, "loss of the references (nats per token)")
     better = [mine.log_prob < theirs.log_prob for mine, theirs in zip(own, scored, strict=True)]
     yield from finding(
         "search-errors",
