@@ -8,20 +8,8 @@ that one machine can translate, use ``nmt translate`` or ``python -m nmt_keras_s
 """
 
 import os
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-
-from nmt_keras.io.files import sole_writer
 
 
 def absolute(path: str) -> str:
     """Returns an absolute path, for use on all workers. A path with a scheme, such as gs://, is returned unchanged."""
     return path if "://" in path else os.path.abspath(path)
-
-
-def locked_output(folder: str, name: str = "lock") -> AbstractContextManager[None]:
-    """Returns a lock on a folder for the process that starts a pipeline; see ``files.sole_writer``.
-
-    There are no locks on paths with a scheme, such as gs://. Do not start two pipelines with the same output there.
-    """
-    return nullcontext() if "://" in folder else sole_writer(Path(folder), name)

@@ -108,8 +108,7 @@ class EncodePairs(beam.DoFn):
 
     def setup(self) -> None:
         """Loads the tokenizers."""
-        source, target = (load_tokenizer(self._folder / side) for side in SIDES)
-        self._codec = Codec(source, target)
+        self._codec = Codec(*(load_tokenizer(self._folder / side) for side in SIDES))
 
     def process(
         self, numbered: tuple[tuple[int, int], Iterable[tuple[list[Pair], Counter[str]]]]
@@ -190,8 +189,7 @@ def prepare_files(
             | "SpreadPairs" >> beam.GroupByKey()
             | "Encode" >> beam.ParDo(EncodePairs(place, filters, shards))
         )
-        nothing: list[EncodedPair] = []
-        empty = pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(shards)])
+        empty = pipeline | "Shards" >> beam.Create([(number, []) for number in range(shards)])
         (
             (encoded_pairs, empty)
             | beam.Flatten()

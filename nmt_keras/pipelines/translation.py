@@ -15,8 +15,10 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -26,9 +28,9 @@ from apache_beam.utils.shared import Shared
 
 import nmt_keras
 from nmt_keras.config import require
-from nmt_keras.io.files import to_json
+from nmt_keras.io.files import sole_writer, to_json
 from nmt_keras.io.lines import text_blocks
-from nmt_keras.pipelines import absolute, locked_output
+from nmt_keras.pipelines import absolute
 from nmt_keras.pipelines.preparing import matching, opened
 from nmt_keras.text.normalisation import in_blocks
 from nmt_keras.translation.exported import ServedTranslator
@@ -111,6 +113,7 @@ def translate_files(
         output: Prefix of the JSON lines files ``OUTPUT-FILE-BLOCK.jsonl``. FILE is the number of the input file, BLOCK
             the number of the block of lines. Sorted by name, the files have the order of the input lines.
             ``OUTPUT.json`` has the counts and is written last. Leftovers of an interrupted translation are removed.
+            There are no locks on paths with a scheme, such as gs://. Do not start two pipelines with one prefix there.
         model: See ``TranslateBlocks``.
         batch_size: Maximum number of sentences in a batch.
         options: Options of Beam, such as ``--runner=DirectRunner``. If empty, the pipeline runs on this machine.
@@ -122,14 +125,15 @@ def translate_files(
     Raises:
         FileExistsError: ``OUTPUT.json`` exists.
         FileNotFoundError: no file matches ``source``.
-        ValueError: another pipeline writes files with this prefix (see ``locked_output``).
+        ValueError: another pipeline writes files with this prefix (see ``files.sole_writer``).
     """
     require(batch_size >= 1, "batch_size", "1 or more", batch_size)
     source, output, model = map(absolute, (source, output, model))
     pipeline = beam.Pipeline(argv=options)  # created first, because its options also configure file systems
     totals = f"{output}.json"
     paths = matching(source)
-    with locked_output(*os.path.split(f"{output}.lock")):
+    folder, name = os.path.split(output)
+    with nullcontext() if "://" in output else sole_writer(Path(folder), f"{name}.lock"):
         if FileSystems.exists(totals):
             raise FileExistsError(
                 f"output: expected a new prefix, found {totals}. Pass another prefix, or delete the files {output}*."
