@@ -105,8 +105,6 @@ def test_several_tables_form_one_corpus_if_they_are_named_tables(pairs, tmp_path
             else {*pairs[:90]}
         )
         assert (corpus.name, corpus.key_side) == ("a", "source")
-    with pytest.raises(ValueError, match=r"--corpus: .*--tables"):
-        CorpusOptions(files[:3])
 
 
 @pytest.mark.corpus
@@ -158,11 +156,17 @@ def test_a_group_of_a_fifth_of_a_corpus_is_named(tmp_path, pairs, split):
     assert re.search(r"one group.*'(Claro|Sure)\.'.* in the (training|validation|test) set", group)
 
 
-def test_languages_are_codes_and_known_where_the_corpus_is():
-    assert CorpusOptions().language_tags == ("es", "en")
-    assert CorpusOptions(("sample",)).language_tags == ("es", "en")
-    assert CorpusOptions(("a.tsv",), target_language="zh-TW").language_tags == (None, "zh-TW")
-    assert CorpusOptions(("a.tsv",), source_language="per", target_language="zho").language_tags == ("fa", "zh")
+@pytest.mark.parametrize(
+    ("options", "tags"),
+    [
+        ({}, ("es", "en")),
+        ({"corpus": ("sample",)}, ("es", "en")),
+        ({"corpus": ("a.tsv",), "target_language": "zh-TW"}, (None, "zh-TW")),
+        ({"corpus": ("a.tsv",), "source_language": "per", "target_language": "zho"}, ("fa", "zh")),
+    ],
+)
+def test_languages_are_codes_and_known_where_the_corpus_is(options, tags):
+    assert CorpusOptions(**options).language_tags == tags
 
 
 def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_takes_of_it(pairs, tmp_path):
@@ -216,6 +220,7 @@ def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
+        ({"corpus": ("a.tsv", "b.tsv", "c.tsv")}, r"--corpus: .*--tables"),
         ({"test": ("t.tsv",), "corpus": ("c.tsv",)}, r"--test: .*--valid"),
         ({"corpus": ("c.tsv",), "valid": ("a", "b", "c")}, r"--valid: .*'a', 'b', 'c'"),
         ({"corpus": ("a.es", "a.en"), "valid": ("v.tsv",)}, r"--valid: .*--corpus.*v\.tsv"),
@@ -229,6 +234,13 @@ def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
         ({"source_column": -1}, r"--source-column\): .*-1"),
         ({"source_column": 1000}, r"--source-column\): expected a column from 0 to 999, received 1000"),
         ({"target_column": 0}, r"--target-column\): .*0"),
+        ({"languages": "deu-eng", "corpus": ("a.tsv",)}, "--corpus: expected none with --languages"),
+        ({"languages": "deu-eng", "reverse": True}, "--reverse: expected none with --languages"),
+        ({"languages": "deu-eng", "source_column": 1}, "--source-column: expected none with --languages"),
+        *(
+            ({"languages": languages}, "--languages: expected")
+            for languages in ("deu", "deu-fra", "en-eng", "deu-eng-fra", "xx-eng", "-eng", "")
+        ),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(options, wrong):

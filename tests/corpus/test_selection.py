@@ -10,33 +10,30 @@ from nmt_keras.corpus import read_pairs
 from nmt_keras.corpus.reading import Fault
 from nmt_keras.corpus.selection import EDGE, UNKNOWN, BigramModel, select, split_words
 
-SENTENCES = [["a", "b", "a"], ["a", "c"], ["b", "rare"]]
 VOCABULARY = {"a", "b", "c"}
+MODEL = BigramModel([["a", "b", "a"], ["a", "c"], ["b", "rare"]], VOCABULARY)
 
 
 def test_bigrams_are_smoothed_by_witten_bell():
-    model = BigramModel(SENTENCES, VOCABULARY)
     # the model predicts 10 words: 3 a, 2 b, c, the unknown word, and 3 ends. Its vocabulary has 5 words.
     unigram = {"a": 4 / 15, "b": 3 / 15, "c": 2 / 15, UNKNOWN: 2 / 15, EDGE: 4 / 15}
-    assert {word: model.probability(word, "c") for word in ("a", EDGE)} == pytest.approx(
+    assert {word: MODEL.probability(word, "c") for word in ("a", EDGE)} == pytest.approx(
         {"a": unigram["a"] / 2, EDGE: (1 + unigram[EDGE]) / 2}  # c occurs once, before an end
     )
     # a is followed by b, c and an end, once each
-    assert model.probability("b", "a") == pytest.approx((1 + 3 * unigram["b"]) / (3 + 3))
-    assert model.probability(UNKNOWN, "a") == pytest.approx(3 * unigram[UNKNOWN] / (3 + 3))
+    assert MODEL.probability("b", "a") == pytest.approx((1 + 3 * unigram["b"]) / (3 + 3))
+    assert MODEL.probability(UNKNOWN, "a") == pytest.approx(3 * unigram[UNKNOWN] / (3 + 3))
 
 
 @pytest.mark.parametrize("before", ["a", "b", "c", UNKNOWN, EDGE])
 def test_the_probabilities_of_the_next_word_sum_to_1(before):
-    model = BigramModel(SENTENCES, VOCABULARY)
-    assert sum(model.probability(word, before) for word in (*VOCABULARY, UNKNOWN, EDGE)) == pytest.approx(1.0)
+    assert sum(MODEL.probability(word, before) for word in (*VOCABULARY, UNKNOWN, EDGE)) == pytest.approx(1.0)
 
 
 def test_the_cross_entropy_is_a_mean_over_the_words_and_the_end():
-    model = BigramModel(SENTENCES, VOCABULARY)
     steps = [(EDGE, "b"), ("b", UNKNOWN), (UNKNOWN, EDGE)]
-    wanted = -np.mean([np.log(model.probability(word, before)) for before, word in steps])
-    assert model.cross_entropy(["b", "never seen"]) == pytest.approx(wanted)
+    wanted = -np.mean([np.log(MODEL.probability(word, before)) for before, word in steps])
+    assert MODEL.cross_entropy(["b", "never seen"]) == pytest.approx(wanted)
 
 
 def test_words_are_lower_case_and_signs_stand_alone():
@@ -109,14 +106,14 @@ def test_malformed_lines_are_skipped_and_reported_and_a_missing_line_is_an_error
     select(holes, domain, tmp_path / "a.gz", 10**9, max_malformed=0.34, report=said.append)
     assert len(gzip.decompress((tmp_path / "a.gz").read_bytes()).splitlines()) == 100 + 60 + 2
     assert [f"holes.en:2 {Fault.EMPTY_SIDE}" in line for line in said].count(True) == 1
-    with pytest.raises(ValueError, match=r"--max-malformed"):
-        select(holes, domain, tmp_path / "b.gz", 10**9)
-    with pytest.raises(ValueError, match=r"short\.en"):
-        select([write(tmp_path, "short", [["one", "two"], ["un"]])], domain, tmp_path / "b.gz", 10**9)
-    with pytest.raises(OSError, match="expected a folder that can be written"):  # before the files are read
-        select(holes, domain, tmp_path / "a.gz" / "b.gz", 10**9)
-    with pytest.raises(ValueError, match="words"):
-        select(corpus, domain, tmp_path / "b.gz", 1)
-    with pytest.raises(ValueError, match="words: expected 1 or more, received 0"):
-        select(corpus, domain, tmp_path / "b.gz", 0)
+    short = [write(tmp_path, "short", [["one", "two"], ["un"]])]
+    for general, to, words, error, message in (
+        (holes, "b.gz", 10**9, ValueError, r"--max-malformed"),
+        (short, "b.gz", 10**9, ValueError, r"short\.en"),
+        (holes, "a.gz/b.gz", 10**9, OSError, "expected a folder that can be written"),  # before the files are read
+        (corpus, "b.gz", 1, ValueError, "words"),
+        (corpus, "b.gz", 0, ValueError, "words: expected 1 or more, received 0"),
+    ):
+        with pytest.raises(error, match=message):
+            select(general, domain, tmp_path / to, words)
     assert not (tmp_path / "b.gz").exists()

@@ -1,9 +1,8 @@
-"""Prepared corpora: filters and their counts, the content of shards, and an order that can resume anywhere."""
+"""Prepared corpora: filters and their counts, and the content of shards."""
 
 import random
 from collections import Counter
 from dataclasses import replace
-from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +12,9 @@ from tiny import TINY_RECIPE, TINY_TEXT, write_pairs, write_sides
 
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
-from nmt_keras.corpus.batches import Position, prefetched
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_text
-from nmt_keras.corpus.reading import Pair, ReadReport
-from nmt_keras.corpus.shards import (
-    EncodedPair,
-    PreparedCorpus,
-    ShardedBatches,
-    complete,
-    read_shard,
-    write_shard,
-)
+from nmt_keras.corpus.reading import Pair
+from nmt_keras.corpus.shards import EncodedPair, PreparedCorpus, read_shard, write_shard
 from nmt_keras.io.files import sole_writer
 from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
@@ -201,8 +192,8 @@ def test_equal_pairs_are_written_once_only_if_duplicates_are_dropped(tmp_path, d
     assert (report.pairs, report.duplicates) == (written, 2 - written)
 
 
-def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
-    corpus = numbered(tmp_path, [5, 5])
+def test_a_damaged_shard_and_a_missing_one_are_named(pairs, tmp_path):
+    corpus = prepare([write_pairs(tmp_path / "a.tsv", pairs)], tmp_path / "corpus", shards=2)
     path = Path(corpus.files[1])
     content = bytearray(path.read_bytes())
     content[20] ^= 1
@@ -211,104 +202,7 @@ def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
         read_shard(corpus.files[1])
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path}: expected a shard that .*json lists"):
-        PreparedCorpus(tmp_path)
-
-
-# Order
-
-
-def numbered(folder, sizes, length=lambda number: 2 + number % 5):
-    """Returns a prepared corpus whose pair i consists of the token i + 10 and END. Reading it needs no tokenizer."""
-    reports, number = [], 0
-    for shard, size in enumerate(sizes):
-        pairs = []
-        for _ in range(size):
-            ids = np.array([number + 10] * (length(number) - 1) + [3], np.int32)
-            pairs.append(EncodedPair(number.to_bytes(16, "big"), ids, ids[-2:]))
-            number += 1
-        reports.append(write_shard(folder / f"{shard}.tfrecord", pairs, True))
-    for side in ("source", "target"):
-        (folder / side).mkdir()
-        (folder / side / "text.json").write_text('{"sha256": {}}')
-    complete(folder, "numbers", Pair("Uno.", "One."), reports, ReadReport(number), {}, FILTERS)
-    return PreparedCorpus(folder)
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory):
-    return numbered(tmp_path_factory.mktemp("numbers"), [13, 0, 7, 21, 12])
-
-
-def batches_of(corpus, **fields):
-    return ShardedBatches(corpus, **{"buckets": 2, "batch_size": 4, "pool_size": 10, "seed": 1, **fields})
-
-
-def epoch_of(batches, epoch):
-    return list(takewhile(lambda each: each[0].epoch == epoch, batches.iterate(Position(epoch, 0, 0))))
-
-
-def pairs_of(batch):
-    return (batch.source[: batch.pairs, 0] - 10).tolist()
-
-
-@pytest.mark.parametrize("pool_size", [1, 10, 20, 53, 1000])
-@pytest.mark.parametrize("batch_tokens", [None, 24])
-def test_every_pair_is_seen_exactly_once_in_an_epoch(numbers, pool_size, batch_tokens):
-    batches = batches_of(numbers, pool_size=pool_size, batch_tokens=batch_tokens)
-    epoch = epoch_of(batches, 1)
-    assert sorted(pair for _, batch in epoch for pair in pairs_of(batch)) == list(range(53))
-    if batch_tokens is None:
-        assert len(epoch) == len(batches)
-    else:
-        assert {batch.target.size for _, batch in epoch} == {24}
-
-
-def test_training_can_resume_at_any_position(numbers):
-    batches = batches_of(numbers)
-    whole, following = epoch_of(batches, 2), epoch_of(batches, 3)
-    for number, (position, _) in enumerate(whole):
-        for (place, batch), (wanted_place, wanted) in zip(
-            islice(batches.iterate(position), 3), [*whole, *following][number:], strict=False
-        ):
-            assert place == wanted_place
-            np.testing.assert_array_equal(batch.source, wanted.source)
-            np.testing.assert_array_equal(batch.target, wanted.target)
-
-
-def test_epochs_and_seeds_differ_and_pools_mix_the_pairs_of_a_shard(numbers):
-    orders = [
-        [pair for _, batch in epoch_of(batches, epoch) for pair in pairs_of(batch)]
-        for batches, epoch in ((batches_of(numbers), 0), (batches_of(numbers), 1), (batches_of(numbers, seed=2), 0))
-    ]
-    assert len({tuple(order) for order in orders}) == 3
-    first = next(batches_of(numbers).pools(0))[0]
-    assert [row[0] for row in first] != sorted(row[0] for row in first)
-
-
-def test_buckets_are_those_of_all_lengths(numbers):
-    batches = batches_of(numbers)
-    assert max(bucket.source for bucket in batches.buckets) == 6
-    for bucket in batches.buckets:
-        masked = batches.masked(bucket)
-        assert masked.source.shape == (4, bucket.source)
-        assert (masked.pairs, masked.target.any()) == (0, False)
-    assert sum(batches.pairs_of.values()) == 53
-    batches.rows = dict(zip(batches.buckets, (53, 54), strict=True))
-    assert len(batches) == 2  # one of each bucket
-
-
-# Prefetching
-
-
-def test_prefetched_items_come_in_order_and_errors_in_their_turn():
-    def items():
-        yield from range(5)
-        raise OSError("the disk is gone")
-
-    ahead = prefetched(items(), 3)
-    assert list(islice(ahead, 5)) == list(range(5))
-    with pytest.raises(OSError, match="the disk is gone"):
-        next(ahead)
+        PreparedCorpus(corpus.folder)
 
 
 # Training
