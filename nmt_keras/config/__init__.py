@@ -5,8 +5,6 @@ from nmt_keras.config.checks import (
     record_from,
     require,
     require_choice,
-    require_each,
-    require_positive,
     require_types,
     without_removed,
 )
@@ -43,8 +41,6 @@ __all__ = [
     "record_from",
     "require",
     "require_choice",
-    "require_each",
-    "require_positive",
     "require_types",
     "without_removed",
 ]

@@ -4,12 +4,29 @@ import dataclasses
 import math
 import re
 import typing
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from nmt_keras.io.errors import require, require_choice
 
 Record = TypeVar("Record")
+
+
+class Bound(NamedTuple):
+    """A condition on the value of a field, as an annotation of its type hint. None always satisfies it."""
+
+    expected: str  # valid values
+    holds: Callable[[Any], bool]
+
+
+NOT_NEGATIVE = Bound("0 or more", lambda value: value >= 0)
+
+Count = Annotated[int, Bound("a whole number of at least 1", lambda value: value >= 1)]
+TokenLimit = Annotated[int, Bound("at least 2 (one token and END)", lambda value: value >= 2)]
+Positive = Annotated[float, Bound("a positive number", lambda value: value > 0)]
+Rate = Annotated[float, Bound("in [0, 1)", lambda value: 0.0 <= value < 1.0)]
+Share = Annotated[float, Bound("in [0, 1]", lambda value: 0.0 <= value <= 1.0)]
 
 
 def choices(kind: type) -> dict[str, tuple[str, ...]]:
@@ -30,9 +47,10 @@ _WRITTEN = {
 def require_types(record: Any) -> None:
     """Raises ValueError unless each field of a configuration has a value of the type that its hint declares.
 
-    Numbers must be finite. A whole number is also accepted where the hint is ``float``.
+    Numbers must be finite and satisfy the bounds of the hint. A whole number is also accepted where the hint is
+    ``float``.
     """
-    for name, hint in typing.get_type_hints(type(record)).items():
+    for name, (hint, bounds) in _declared(record.__class__).items():
         value, where = getattr(record, name), f"{type(record).__name__}.{name}"
         if typing.get_origin(hint) is typing.Literal:
             require_choice(where, typing.get_args(hint), value)
@@ -42,6 +60,22 @@ def require_types(record: Any) -> None:
             is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
             whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
             require(False, where, expected, value, "Write it without quotation marks." if is_quoted else whole)
+        for bound in bounds:
+            require(value is None or bound.holds(value), where, bound.expected, value)
+
+
+@cache  # recipes create many configurations when they are imported
+def _declared(kind: type) -> dict[str, tuple[Any, list[Bound]]]:
+    """Returns the type and the bounds of each field."""
+    bounded = typing.get_type_hints(kind, include_extras=True)
+    return {name: (hint, list(_bounds_of(bounded[name]))) for name, hint in typing.get_type_hints(kind).items()}
+
+
+def _bounds_of(hint: Any) -> Iterator[Bound]:
+    for part in typing.get_args(hint):
+        if isinstance(part, Bound):
+            yield part
+        yield from _bounds_of(part)
 
 
 def _has_type(value: object, hint: Any) -> bool:
@@ -55,18 +89,6 @@ def _has_type(value: object, hint: Any) -> bool:
     is_finite = not isinstance(value, float) or math.isfinite(value)
     is_bool = isinstance(value, bool)  # for Python, a bool is an int
     return is_finite and isinstance(value, int | float if hint is float else hint) and (hint is bool or not is_bool)
-
-
-def require_each(record: Any, holds: Callable[[Any], bool], expected: str, *names: str) -> None:
-    """Raises ValueError unless all fields in ``names`` satisfy ``holds``. ``expected`` describes the condition."""
-    for name in names:
-        value = getattr(record, name)
-        require(holds(value), f"{type(record).__name__}.{name}", expected, value)
-
-
-def require_positive(record: Any, *names: str) -> None:
-    """Raises ValueError unless each field in ``names`` is at least 1."""
-    require_each(record, lambda value: value >= 1, "a whole number of at least 1", *names)
 
 
 class Rule(NamedTuple):
@@ -113,11 +135,13 @@ def without_removed(kind: type, fields: dict[str, Any], where: str = "") -> dict
     """
     removed = {name: value for each in kind.__mro__ for name, value in REMOVED.get(each.__name__, {}).items()}
     for name, value in fields.items():
-        if name in removed and value != removed[name]:
-            raise ValueError(
-                f"{where}{name}: there is no such field any more. Expected its former default, {removed[name]!r}, "
-                f"received {value!r}. Remove the field, or use the version of nmt_keras that wrote it."
-            )
+        require(
+            name not in removed or value == removed[name],
+            f"{where}{name}",
+            f"the former default of this removed field, {removed.get(name)!r}",
+            value,
+            "Remove the field, or use the version of nmt_keras that wrote it.",
+        )
     return {name: value for name, value in fields.items() if name not in removed}
 
 

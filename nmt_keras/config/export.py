@@ -1,28 +1,27 @@
 """Configuration of an export."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from nmt_keras.config.checks import require, require_positive, require_types
+from nmt_keras.config.checks import NOT_NEGATIVE, Count, require_types
 
 
 @dataclass(frozen=True)
 class MicroBatchingConfig:
     """Merging of concurrent requests into one search, inside the exported graph."""
 
-    max_batch_size: int = 32
+    max_batch_size: Count = 32
     """Maximum number of sentences merged into one search. A larger request is split into several searches."""
-    wait_ms: float = 0.0
+    wait_ms: Annotated[float, NOT_NEGATIVE] = 0.0
     """Time in milliseconds that an incomplete batch waits for more requests. With 0, requests are merged only while all
     threads are busy."""
-    threads: int = 1
+    threads: Count = 1
     """Number of batches searched concurrently. On two cores, one large batch is faster than two small ones."""
-    queue: int = 16
+    queue: Count = 16
     """Maximum number of waiting batches. Further requests are rejected with UNAVAILABLE (503) and may be retried."""
 
     def __post_init__(self) -> None:
         require_types(self)
-        require_positive(self, "max_batch_size", "threads", "queue")
-        require(self.wait_ms >= 0.0, "MicroBatchingConfig.wait_ms", "0 or more", self.wait_ms)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
-from nmt_keras.config.checks import Rule, require, require_each, require_positive, require_rules, require_types
+from nmt_keras.config.checks import Count, Rate, Rule, require, require_rules, require_types
 
 AttentionKind = Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"]
 
@@ -53,20 +53,19 @@ class EncoderConfig:
     """Direction of a recurrent encoder. "forward": from the first source token to the last. "backward": from the last
     to the first (the reversed source of Sutskever et al. 2014). "bidirectional": both. The annotations are always in
     source order."""
-    units: int = 256
+    units: Count = 256
     """State size per direction of a recurrent encoder, or output size of a self-attention layer."""
-    layers: int = 1
+    layers: Count = 1
     """Number of stacked layers."""
     word_projection: bool = False
     """If True, adds a linear projection of a source token's embedding to the token's annotation. Recurrent encoders
     only."""
-    heads: int = 4
+    heads: Count = 4
     """Number of attention heads per layer. Self-attention encoders only."""
 
     def __post_init__(self) -> None:
         require_types(self)
         _require_registered("EncoderConfig.cell", CellName, "cell", self.cell)
-        require_positive(self, "units", "layers", "heads")
         require_rules(self, ENCODER_RULES)
 
     @property
@@ -86,20 +85,19 @@ class AttentionConfig:
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
     around a predicted position."""
-    units: int = 512
+    units: Count = 512
     """Number of hidden units of the scores "additive" and "concat", and of the position prediction of "local-p"."""
-    window: int = 10
+    window: Count = 10
     """Half-width D of a local span: positions p_t - D to p_t + D are attended (Luong et al. 2015)."""
     position_logit: Literal["mean", "sum"] = "mean"
     """Logit of the position that "local-p" predicts. "sum": the sum over the units, as in the paper, for SGD. "mean":
     their mean, for Adam, with which the sum may saturate."""
-    max_source_positions: int = 50
+    max_source_positions: Count = 50
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 
     def __post_init__(self) -> None:
         require_types(self)
         _require_registered("AttentionConfig.kind", AttentionKind, "score", self.kind)
-        require_positive(self, "units", "window", "max_source_positions")
         require(
             (self.has_scores and self.kind != "location") or self.span == "global",
             "AttentionConfig.span",
@@ -185,9 +183,9 @@ class DecoderConfig:
     layers attends to itself, to earlier target positions and to the source."""
     cell: CellName | str = "gru"
     """Recurrent cell. The choices are those of the encoder."""
-    units: int = 512
+    units: Count = 512
     """State size of each decoder layer."""
-    layers: int = 1
+    layers: Count = 1
     """Number of stacked layers. With order "conditional", the first layer has two cells."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
     """Initial state s_0. "last": the encoder's last state of the same layer. "zero": the zero vector. The other values
@@ -208,13 +206,13 @@ class DecoderConfig:
     output_state: Literal["previous", "current"] = "previous"
     """State that enters a "maxout" or "linear" output layer. "previous": s_{i-1} (Bahdanau et al. 2014, appendix).
     "current": s_i (their main text), the only choice with other orders."""
-    output_units: int = 256
+    output_units: Count = 256
     """Number of maxout units (l in Bahdanau et al.), or size of the attentional vector."""
     tie_embeddings: bool = False
     """If True, the target embedding is also the weight matrix of the softmax layer."""
-    heads: int = 4
+    heads: Count = 4
     """Number of attention heads per layer. Self-attention decoders only."""
-    max_positions: int = 100
+    max_positions: Count = 100
     """Maximum number of target tokens, including END. Self-attention decoders only."""
 
     def __post_init__(self) -> None:
@@ -222,7 +220,6 @@ class DecoderConfig:
         _require_registered("DecoderConfig.order", DecoderOrder, "decoder", self.order)
         _require_registered("DecoderConfig.cell", CellName, "cell", self.cell)
         _require_registered("DecoderConfig.output", OutputName, "output", self.output)
-        require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
         require_rules(self, DECODER_RULES)
 
 
@@ -364,7 +361,7 @@ MODEL_RULES = (
 class ModelConfig:
     """Model of encoder, attention and decoder."""
 
-    embedding_size: int = 256
+    embedding_size: Count = 256
     """Size of the token embeddings of both sides."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     """Encoder."""
@@ -372,11 +369,11 @@ class ModelConfig:
     """Attention."""
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     """Decoder."""
-    dropout: float = 0.2
+    dropout: Rate = 0.2
     """Dropout rate in [0, 1), applied to embeddings, between layers, and before the softmax."""
-    output_dropout: float | None = None
+    output_dropout: Rate | None = None
     """Dropout rate before the softmax, in [0, 1); None for the rate ``dropout``."""
-    recurrent_dropout: float = 0.0
+    recurrent_dropout: Rate = 0.0
     """Dropout rate of the recurrent state, in [0, 1). A sentence has the same mask in all steps."""
     initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
     """Initial weights. "glorot": Glorot uniform, recurrent matrices orthogonal. "bahdanau": normal, recurrent matrices
@@ -384,9 +381,6 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         require_types(self)
-        require_positive(self, "embedding_size")
-        rates = ("dropout", "output_dropout", "recurrent_dropout")
-        require_each(self, lambda rate: rate is None or 0.0 <= rate < 1.0, "a probability in [0, 1)", *rates)
         require_rules(self, MODEL_RULES)
 
     def scaled(self, width: float) -> Self:

@@ -1,9 +1,9 @@
 """Configuration of the search for translations."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from nmt_keras.config.checks import require, require_each, require_positive, require_types
+from nmt_keras.config.checks import NOT_NEGATIVE, Count, Positive, require, require_types
 from nmt_keras.cores import available_cores
 
 BATCHES_AT_ONCE = max(2, min(8, available_cores()))
@@ -15,26 +15,26 @@ busy."""
 class SearchConfig:
     """Search for a translation: greedy or beam search."""
 
-    beam_size: int = 1
+    beam_size: Count = 1
     """Number of hypotheses per sentence; 1 is greedy search."""
     n_best: int | None = None
     """Number of hypotheses in an n-best list, at most ``beam_size``; None for all."""
     length_normalisation: Literal["plain", "gnmt"] = "plain"
     """Divisor of log-probabilities. "plain": |Y|^alpha. "gnmt": ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
-    length_alpha: float = 1.0
+    length_alpha: Annotated[float, NOT_NEGATIVE] = 1.0
     """Exponent alpha of the length normalisation. With 0, hypotheses are ranked by log-probability, which favours short
     translations. With 1 and "plain", they are ranked by mean log-probability per token."""
-    coverage_beta: float = 0.0
+    coverage_beta: Annotated[float, NOT_NEGATIVE] = 0.0
     """Weight of the coverage penalty for omitted source words (Wu et al. 2016, equation 14); 0 for no penalty."""
-    min_tokens: int = 1
+    min_tokens: Count = 1
     """Minimum number of tokens of a translation, including END."""
-    max_tokens: int = 80
+    max_tokens: Count = 80
     """Maximum number of tokens of a translation, including END."""
     unk_allowed: bool = True
     """If True, a translation may contain the token UNK."""
-    no_repeat_ngram_size: int = 0
+    no_repeat_ngram_size: Annotated[int, NOT_NEGATIVE] = 0
     """Number of tokens of the n-grams that may occur only once in a translation; 0 for no limit."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Positive = 1.0
     """Factor of the log-probabilities of tokens that the translation already contains. Above 1, repetition is less
     probable; 1 for no penalty. The score of a greedy or beam search includes it."""
     replaces_unknown: bool = False
@@ -46,7 +46,6 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         require_types(self)
-        require_positive(self, "beam_size", "min_tokens", "max_tokens")
         require(
             self.min_tokens <= self.max_tokens,
             "SearchConfig.min_tokens",
@@ -59,9 +58,6 @@ class SearchConfig:
             f"None, or 1 to beam_size ({self.beam_size})",
             self.n_best,
         )
-        names = ("length_alpha", "coverage_beta", "no_repeat_ngram_size")
-        require_each(self, lambda value: value >= 0, "0 or more", *names)
-        require_each(self, lambda value: value > 0.0, "a number above 0", "repetition_penalty")
 
     def __str__(self) -> str:
         """Returns a description for reports. The length normalisation of a greedy search only changes its scores."""

@@ -1,9 +1,9 @@
 """Configuration of a tokenizer, and the special token ids."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from nmt_keras.config.checks import require, require_types
+from nmt_keras.config.checks import Bound, TokenLimit, require, require_types
 
 PAD, UNK, START, END = 0, 1, 2, 3
 """Ids of the special tokens: padding, unknown word, first decoder input, last token of a sentence."""
@@ -15,14 +15,14 @@ class TokenizerConfig:
 
     kind: Literal["word", "subword", "character"] = "subword"
     """Type of the tokens: "word", "subword" (SentencePiece) or "character"."""
-    vocabulary_size: int = 8000
+    vocabulary_size: Annotated[int, Bound("more than the 4 special entries", lambda size: size > 4)] = 8000
     """Maximum size of the vocabulary, including the four special entries."""
     lowercase: bool = False
     """If True, words are looked up without case. Word tokenizers only."""
     strip_accents: bool = False
     """If True, words are looked up without the accents of Latin, Greek and Cyrillic letters, as in the TensorFlow
     tutorial. Word tokenizers only."""
-    max_tokens: int = 80
+    max_tokens: TokenLimit = 80
     """Maximum number of tokens of a sentence, including END. Longer sentences are truncated and marked as such."""
 
     sentencepiece_model: str = ""
@@ -32,21 +32,17 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         require_types(self)
         require(
-            self.vocabulary_size > 4,
-            "TokenizerConfig.vocabulary_size",
-            "more than the 4 special entries",
-            self.vocabulary_size,
+            self.kind == "subword" or not self.sentencepiece_model,
+            "TokenizerConfig.sentencepiece_model",
+            f"none for {self.kind} tokenizers",
+            self.sentencepiece_model,
+            "Remove it, or use a subword tokenizer.",
         )
-        require(self.max_tokens >= 2, "TokenizerConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
-        if self.kind != "subword":
+        for name in ("lowercase", "strip_accents"):
             require(
-                not self.sentencepiece_model,
-                "TokenizerConfig.sentencepiece_model",
-                f"none for {self.kind} tokenizers",
-                self.sentencepiece_model,
-                "Remove it, or use a subword tokenizer.",
+                self.kind == "word" or not getattr(self, name),
+                f"TokenizerConfig.{name}",
+                f"False for {self.kind} tokenizers",
+                getattr(self, name),
+                "Only word tokenizers can remove case and accents.",
             )
-        if self.kind != "word":
-            cased, hint = f"False for {self.kind} tokenizers", "Only word tokenizers can remove case and accents."
-            require(not self.lowercase, "TokenizerConfig.lowercase", cased, self.lowercase, hint)
-            require(not self.strip_accents, "TokenizerConfig.strip_accents", cased, self.strip_accents, hint)

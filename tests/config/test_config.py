@@ -472,7 +472,7 @@ def test_a_removed_field_is_ignored_at_its_former_default_and_else_refused_by_na
         return Recipe.from_json(json.dumps({"name": "x", **value}), "runs/x/recipe.json")
 
     assert read(default) == Recipe("x")
-    told = f"runs/x/recipe.json: {field}: there is no such field any more.*{default!r}.*{other!r}"
+    told = f"runs/x/recipe.json: {field}: expected the former default of this removed field, {default!r}.*{other!r}"
     with pytest.raises(ValueError, match=told):
         read(other)
 
