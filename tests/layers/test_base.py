@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
+from tensors import assert_same
 
 from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.models.seq2seq import build_model
@@ -28,8 +29,7 @@ def test_state_that_a_forward_pass_changes_is_written_back(in_graph):
     wanted = [model(x, training=True).numpy() for _ in range(2)]
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     assert np.abs(found[0] - found[1]).max() > 0.1
-    for variable, value in zip(model.variables, after, strict=True):
-        np.testing.assert_allclose(variable, value, atol=1e-6)
+    assert_same(model.variables, after, atol=1e-6)
 
 
 def test_a_loop_that_changes_a_variable_is_refused_by_its_name():

@@ -69,8 +69,7 @@ def test_teacher_forcing_equals_one_step_after_another(case):
     advance, state = case.model.step, case.model.initial_state(case.memory)
     for t in range(T):
         step = advance(IDS[:, t : t + 1], state, case.memory)
-        np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-6)
-        np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=1e-6)
+        assert_same((step.logits[:, 0], step.alignment[:, 0]), [each[:, t] for each in case.output], atol=1e-6)
         state = step.state
         assert (state.position.numpy() == t + 1).all()
 
@@ -83,10 +82,8 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
     together = advance(tf.constant([[9, START, 11]] * len(PAIRS)), state, memory)
     for q, token in enumerate((9, START, 11)):
         alone = advance(tf.fill([len(PAIRS), 1], token), apart[q].state, memory)
-        np.testing.assert_allclose(together.logits[:, q], alone.logits[:, 0], atol=2e-5)
-        np.testing.assert_allclose(together.alignment[:, q], alone.alignment[:, 0], atol=2e-6)
-        for one, other in zip(tf.nest.flatten(together.state), tf.nest.flatten(alone.state), strict=True):
-            np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
+        found = tf.nest.map_structure(lambda x, q=q: x[:, q], together)
+        assert_same(found, tf.nest.map_structure(lambda x: x[:, 0], alone), atol=2e-6)
 
 
 def test_teacher_forcing_of_self_attention_is_no_loop_over_the_positions_of_a_search():

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensors import assert_same
 from tiny import TINY_MODEL, TINY_TEXT
 
 from nmt_keras import (
@@ -49,8 +50,7 @@ def test_one_step_of_fit_is_one_update_of_our_loop():
     updater = Updater(ours, replace(config, label_smoothing=0.0, xla=False, steps=1, minutes=None))
     loss = updater.train_step([Batch(SOURCE, TARGET, 2)], 0, 0.5).loss
     assert history.history["loss"][0] == pytest.approx(float(loss.cross_entropy / loss.tokens), rel=1e-5)
-    for one, other in zip(by_keras.trainable_variables, ours.trainable_variables, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)
+    assert_same(by_keras.trainable_variables, ours.trainable_variables)
 
 
 def test_fit_adds_the_losses_that_layers_add():
@@ -239,8 +239,7 @@ def test_tokens_have_weights_and_a_batch_of_padding_changes_nothing():
     assert weighted * 5 / 3 == pytest.approx(alone)  # Keras divides by the 5 tokens, 3 of which have weight 1
     before = [variable.numpy() for variable in model.trainable_variables]
     assert model.fit((SOURCE, READ), np.zeros_like(TARGET), verbose=0).history["loss"] == [0.0]
-    for variable, value in zip(model.trainable_variables, before, strict=True):
-        np.testing.assert_array_equal(variable, value)
+    assert_same(model.trainable_variables, before, rtol=0.0, atol=0.0)
 
 
 def test_examples_are_batches_of_similar_lengths_that_fit_reads():

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from reference import greedy as reference_greedy
 from reference import softmax, weights_of
-from tensors import padded
+from tensors import assert_same, padded
 
 from nmt_keras.models.prediction import Prediction
 from nmt_keras.search import (
@@ -130,8 +130,7 @@ def test_a_graph_of_unknown_sizes_equals_eager_execution(search):
     in_graph = tf.function(run, autograph=False, input_signature=signature)
     given = tf.constant(tables(5, contexts=29, words=17, seed=2)), tf.constant([1, 9, 4, 2, 7])
     eager = run(*given)
-    for field, each, wanted in zip(eager._fields, in_graph(*given), eager, strict=True):
-        np.testing.assert_allclose(each, wanted, rtol=1e-6, err_msg=field)
+    assert_same(in_graph(*given), eager, rtol=1e-6, atol=0.0)
     k, nothing = eager.ids.shape[1], (tf.zeros([0, 29, 17]), tf.zeros([0], tf.int32))
     for empty in (in_graph(*nothing), run(*nothing)):
         assert [tuple(part.shape) for part in empty] == [(0, k, 1), (0, k), (0, k), (0, k), (0, k, 1, S)]
@@ -145,8 +144,7 @@ def test_the_top_k_in_two_stages_equals_that_in_one(words):
     logits = np.random.default_rng(words).normal(size=(3, 2, words)).astype(np.float32)
     logits[0, 0, [*range(2, 6), -1]] = [5, 9, 6, 8, 7]  # all in one block, except for the last
     wanted = tf.math.top_k(logits, min(6, words))
-    for found, expected in zip(top_k(tf.constant(logits), 6), wanted, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    assert_same(top_k(tf.constant(logits), 6), wanted, rtol=0.0, atol=0.0)
 
 
 # Ranking

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from bigram import Bigram, V, config
+from tensors import assert_same
 from tiny import TINY_MODEL
 
 from nmt_keras.corpus.batches import Batch
@@ -34,8 +35,7 @@ def test_batches_that_are_added_are_one_large_batch(denominator):
         )
         metrics = Updater(model, settings).train_step(group, 4, 0.05)
         updated.append([*model.get_weights(), *map(float, metrics.loss), float(metrics.gradient_norm)])
-    for one, other in zip(*updated, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert_same(*updated, rtol=1e-5, atol=0.0)
 
 
 def test_batches_of_one_update_and_of_the_next_have_dropout_masks_of_their_own(batches):

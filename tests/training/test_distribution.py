@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bigram import assert_same_checkpoints
+from tensors import assert_same
 from tiny import write_pairs
 
 from nmt_keras.config import FilterConfig, TokenizerConfig
@@ -80,8 +81,7 @@ def assert_same_course(folder, output, single):
     assert [row["step"] for row in rows] == [*range(1, 12), *range(14, 21)]
     for name in ("loss", "cross_entropy", "accuracy", "gradient_norm", "padding"):
         np.testing.assert_allclose([r[name] for r in rows], [r[name] for r in wanted], rtol=1e-5, err_msg=name)
-    for found, expected in zip(weights(output), single[1], strict=True):
-        np.testing.assert_allclose(found, expected, **ROUNDING)
+    assert_same(weights(output), single[1], **ROUNDING)
     assert_same_checkpoints(folder, single[0], **ROUNDING)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
+from tensors import assert_same
 from tiny import randomise
 
 from nmt_keras.config import END, START
@@ -30,8 +31,7 @@ def model(request):
 def test_at_probability_0_it_is_teacher_forcing(model):
     wanted = model((SOURCE, READ), randomness=NOISE)
     found = model((SOURCE, READ), randomness=NOISE, sampling_probability=tf.constant(0.0))
-    np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
-    np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-5)
+    assert_same(found, wanted)
 
 
 def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
@@ -75,8 +75,7 @@ def test_graph_and_xla_give_the_same_gradient_as_eager(model):
 
     eager = gradients(tf.constant(0.5))
     compiled = tf.function(gradients, autograph=False, jit_compile=True)(tf.constant(0.5))
-    for found, wanted in zip(compiled, eager, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert_same(compiled, eager, rtol=1e-4)
 
 
 @pytest.mark.parametrize("model", ["rnnsearch"], indirect=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bigram import STEPS, Bigram, Fragile, Run, config
+from tensors import assert_same
 
 from nmt_keras.training import Updater, checkpoints_in, read_log
 from nmt_keras.training.stability import FIRST_LOSS_SCALE, UPDATES_TO_DOUBLE, Stability
@@ -29,8 +30,7 @@ def test_an_update_that_is_not_finite_changes_nothing_but_its_count(batches, fac
     model.factor.assign(factor)
     metrics = updater.train_step([next(walk)], 1, 0.05)
     assert not math.isfinite(metrics.gradient_norm)
-    for variable, value in zip(state, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.path)
+    assert_same(state, before, rtol=0.0, atol=0.0)
     assert (int(updater.stability.skipped), int(updater.stability.in_a_row)) == (1, 1)
     model.factor.assign(1.0)
     updater.train_step([next(walk)], 2, 0.05)
@@ -107,5 +107,4 @@ def test_a_scaled_loss_gives_the_same_update(batches, dtype_policy):
         model = Bigram()
         metrics = Updater(model, config(precision=precision)).train_step([next(batches.epoch(0))], 3, 0.05)
         weights.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert_same(*weights, rtol=1e-5, atol=0.0)
