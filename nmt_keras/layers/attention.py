@@ -15,13 +15,14 @@ from nmt_keras.config import require_choice
 from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.context import Context
 from nmt_keras.layers.memory import (
+    SUMMARIES,
     Encoding,
     Memory,
     as_encoding,
     equal_weights,
-    last_states,
-    mean_annotation,
     shape_of_encoding,
+    summary,
+    summary_size,
 )
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
@@ -238,20 +239,16 @@ class FixedContext(Attention):
 
     def __init__(self, source: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        require_choice("source", ("forward", "backward", "both", "mean"), source)
+        require_choice("source", SUMMARIES, source)
         self.source = source
 
     def context_size(self, encoding_shape: Encoding) -> int:
         """Returns the width of c."""
-        if self.source == "mean":
-            return encoding_shape.values[-1]
-        return sum(shape[-1] for shape in last_states(encoding_shape.states, self.source))
+        return summary_size(encoding_shape, self.source)
 
     def keys(self, encoding: Encoding) -> tf.Tensor:
         """Returns c, [B, 1, D]."""
-        if self.source == "mean":
-            return self.cast(mean_annotation(encoding))[:, tf.newaxis]
-        return tf.concat(self.cast(last_states(encoding.states, self.source)), axis=-1)[:, tf.newaxis]
+        return self.cast(summary(encoding, self.source))[:, tf.newaxis]
 
     def vectors(self, memory: Memory) -> tf.Tensor:
         """Returns c, [B, 1, D]."""

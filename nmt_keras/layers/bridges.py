@@ -10,13 +10,14 @@ from nmt_keras.config import require, require_choice
 from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
 from nmt_keras.layers.cells import CellState
 from nmt_keras.layers.memory import (
+    SUMMARIES,
     Encoding,
     LayerStates,
     Memory,
     as_encoding,
-    last_states,
-    mean_annotation,
     shape_of_encoding,
+    summary,
+    summary_size,
 )
 
 
@@ -127,7 +128,7 @@ class DenseBridge(Bridge):
     ) -> None:
         super().__init__(**kwargs)
         if source is not None:
-            require_choice("source", ("backward", "forward", "both", "mean"), source)
+            require_choice("source", SUMMARIES, source)
         self.units, self.num_layers, self.source = units, num_layers, source
         self.kernel_initializer, self.bias_initializer = map(
             keras.initializers.get, (kernel_initializer, bias_initializer)
@@ -147,10 +148,9 @@ class DenseBridge(Bridge):
         if self.source is None:
             top = shape.states[-1] if shape.states else LayerStates()
             self.source = "backward" if top.backward else "forward" if top.forward else "mean"
-        shapes = [shape.values] if self.source == "mean" else last_states(shape.states, self.source)
-        self.dense.build((None, sum(each[-1] for each in shapes)))
+        self.dense.build((None, summary_size(shape, self.source)))
 
     def states(self, encoding: Encoding | Memory) -> tuple[CellState, ...]:
         """Returns tanh(W_s · x + b_s), split among the cells."""
-        x = [mean_annotation(encoding)] if self.source == "mean" else last_states(encoding.states, self.source)
-        return tuple(tf.split(self.dense(tf.concat(self.cast(x), axis=-1)), self.num_layers, axis=-1))
+        x = self.cast(summary(encoding, self.source))
+        return tuple(tf.split(self.dense(x), self.num_layers, axis=-1))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.layers.base import Nest, Shape
 from nmt_keras.layers.cells import CellState, LSTMState
 
@@ -74,11 +75,6 @@ def equal_weights(encoding: Encoding | Memory, dtype: tf.DType) -> tf.Tensor:
     return (tf.cast(encoding.mask, dtype) / tf.cast(encoding.lengths, dtype)[:, tf.newaxis])[:, tf.newaxis]
 
 
-def mean_annotation(encoding: Encoding | Memory) -> tf.Tensor:
-    """Returns 1 / S SUM_j h_j, the mean of the annotations of each sentence, [B, D]."""
-    return tf.matmul(equal_weights(encoding, encoding.values.dtype), encoding.values)[:, 0]
-
-
 def last_states(states: tuple[LayerStates, ...], source: str | None) -> list[Nest]:
     """Returns the last states of an encoder's top layer, of an LSTM h; or their shapes.
 
@@ -91,9 +87,32 @@ def last_states(states: tuple[LayerStates, ...], source: str | None) -> list[Nes
     """
     names = [name for name in LayerStates._fields if source in (name, "both")]
     found = [getattr(states[-1], name) for name in names] if states else [()]
-    if not all(map(tf.nest.flatten, found)):
-        raise ValueError(
-            f"source: expected directions that the encoder has, received {source}. Use another bridge or "
-            'attention, such as DenseBridge(source="mean", units=units), or a bidirectional encoder.'
-        )
+    require(
+        all(map(tf.nest.flatten, found)),
+        "source",
+        "directions that the encoder has",
+        source,
+        'Use another bridge or attention, such as DenseBridge(source="mean", units=units), or a bidirectional encoder.',
+    )
     return [state.hidden if isinstance(state, LSTMState) else state for state in found]
+
+
+SUMMARIES = ("forward", "backward", "both", "mean")
+"""Sources of one vector for each sentence: directions of the encoder's last state, or the mean of the annotations."""
+
+
+def summary(encoding: Encoding | Memory, source: str | None) -> tf.Tensor:
+    """Returns one vector for each sentence, [B, D]: its last states, concatenated; or 1 / S SUM_j h_j.
+
+    Args:
+        encoding: Encoded sentences.
+        source: One of ``SUMMARIES``.
+    """
+    if source == "mean":
+        return tf.matmul(equal_weights(encoding, encoding.values.dtype), encoding.values)[:, 0]
+    return tf.concat(last_states(encoding.states, source), axis=-1)
+
+
+def summary_size(shapes: Encoding, source: str | None) -> int:
+    """Returns the width D of ``summary`` for the shapes of an encoding."""
+    return shapes.values[-1] if source == "mean" else sum(each[-1] for each in last_states(shapes.states, source))

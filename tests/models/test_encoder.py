@@ -67,7 +67,7 @@ def test_a_self_attention_encoder_that_was_not_called_has_the_weights_of_its_hea
 
 
 def test_a_direction_that_the_encoder_lacks_is_an_error():
-    with pytest.raises(ValueError, match="source: expected directions that the encoder has, received both"):
+    with pytest.raises(ValueError, match="source: expected directions that the encoder has, received 'both'"):
         last_states(make(direction="forward")(*padded(SENTENCES, 7)).states, "both")
 
 
