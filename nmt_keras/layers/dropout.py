@@ -27,6 +27,12 @@ class Randomness:
         return Randomness(keras.random.randint([], 0, 2**31 - 1, "int32"), 0)
 
 
+def current_replica() -> tf.Tensor | int:
+    """Returns the index of the replica whose forward pass this is; 0 outside of replicas."""
+    context = tf.distribute.get_replica_context()
+    return context.replica_id_in_sync_group if context else 0
+
+
 def random_uniform(shape: tf.Tensor, randomness: Randomness, name: str) -> tf.Tensor:
     """Returns float32 numbers in [0, 1), multiples of 2^-24: a pure function of ``randomness`` and ``name``.
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from nmt_keras.config import ModelConfig, require
 from nmt_keras.layers.base import Nest, Part
 from nmt_keras.layers.cells import Cell
-from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.dropout import Randomness, current_replica
 from nmt_keras.layers.internals import batches_seen, layers_of
 from nmt_keras.layers.losses import MaskedCrossEntropy, with_scalars
 from nmt_keras.layers.matmul import weights_read_once
@@ -72,10 +72,20 @@ class Seq2Seq(Part, keras.Model):
                 [each for each in layers_of(part) if isinstance(each, Cell)] for part in (self.encoder, self.decoder)
             ]
             kinds = [[type(cell).__name__ for cell in each] for each in cells]
-            wanted = "one tanh cell in the encoder and one in the decoder"
-            require(kinds == 2 * [["TanhCell"]], "shares_recurrence", wanted, kinds, "Pass cell='tanh' to both.")
-            unbuilt = "a decoder that has not been called"
-            require(not self.decoder.built, "shares_recurrence", unbuilt, self.decoder.name, "Make a new decoder.")
+            require(
+                kinds == 2 * [["TanhCell"]],
+                "shares_recurrence",
+                "one tanh cell in the encoder and one in the decoder",
+                kinds,
+                "Pass cell='tanh' to both.",
+            )
+            require(
+                not self.decoder.built,
+                "shares_recurrence",
+                "a decoder that has not been called",
+                self.decoder.name,
+                "Make a new decoder.",
+            )
             cells[1][0].recurrent = cells[0][0].recurrent
         if not self.decoder.built:
             self.decoder.build(shape, self.encoder.encoding_shape(shape))
@@ -113,9 +123,8 @@ class Seq2Seq(Part, keras.Model):
 
     def train_step(self, data: Nest) -> Any:
         """Trains on a batch of ``fit``, as in Keras. Its dropout is a function of seed, batch and replica."""
-        context = tf.distribute.get_replica_context()
-        replica = context.replica_id_in_sync_group if context else 0
-        self._batch = Randomness(self.seed, tf.cast(batches_seen(self.optimizer), tf.int32), replica)
+        number = tf.cast(batches_seen(self.optimizer), tf.int32)
+        self._batch = Randomness(self.seed, number, current_replica())
         try:
             return super().train_step(data)
         finally:

@@ -47,8 +47,13 @@ def find_cluster() -> tuple[int, bool]:
             f'"task": {{"type": "worker", "index": 0}}}}, received {os.environ["TF_CONFIG"]!r:.200}; {error}.'
         ) from error
     unknown = ", ".join(sorted({*jobs, job or "worker"} - {"chief", "worker"}))
-    hint = "Every process trains, so list all of them as workers."
-    require(not unknown, "TF_CONFIG", "the jobs chief and worker", unknown, hint)
+    require(
+        not unknown,
+        "TF_CONFIG",
+        "the jobs chief and worker",
+        unknown,
+        "Every process trains, so list all of them as workers.",
+    )
     processes = sum(len(addresses) for addresses in jobs.values())
     return max(1, processes), job == "chief" or ("chief" not in jobs and not index)
 
@@ -65,8 +70,11 @@ def find_strategy() -> tf.distribute.Strategy | None:
         ValueError: See ``find_cluster``.
     """
     if find_cluster()[0] > 1:
-        workers = f"the workers in TF_CONFIG, {os.environ['TF_CONFIG']}"
-        print(f"nmt: waiting at most {SECONDS_TO_MEET:.0f} s for {workers}", file=sys.stderr, flush=True)
+        print(
+            f"nmt: waiting at most {SECONDS_TO_MEET:.0f} s for the workers in TF_CONFIG, {os.environ['TF_CONFIG']}",
+            file=sys.stderr,
+            flush=True,
+        )
         # TensorFlow holds Python's global interpreter lock meanwhile; faulthandler's thread does not need it
         faulthandler.dump_traceback_later(SECONDS_TO_MEET, exit=True)
         try:
@@ -101,18 +109,18 @@ class Replicas:
         """Returns the context in which variables are created."""
         return nullcontext()
 
-    def index(self) -> tf.Tensor | int:
-        """Returns the index of the current replica."""
-        return 0
-
     def split(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
         """Returns a batch as an argument for the functions that ``on_each`` returns.
 
         Returns:
             Source [B, S], target [B, T], and alignment [B, T, S] or ``None``.
         """
-        alignment = None if batch.alignment is None else tf.constant(batch.alignment)
-        return tf.constant(batch.source), tf.constant(batch.target), alignment
+        alignment = None if batch.alignment is None else self.share(batch.alignment)
+        return self.share(batch.source, END), self.share(batch.target), alignment
+
+    def share(self, rows: np.ndarray, filler: int = PAD) -> tf.Tensor:
+        """Returns the rows of each replica. ``filler`` is the first id of rows that are added."""
+        return tf.constant(rows)
 
     def on_each(self, function: tf.types.experimental.Callable) -> tf.types.experimental.Callable:
         """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
@@ -160,28 +168,17 @@ class StrategyReplicas(Replicas):
         """Returns the scope of the strategy."""
         return self.strategy.scope()
 
-    def index(self) -> tf.Tensor | int:
-        """Returns the index of the current replica; 0 outside of replicas."""
-        context = tf.distribute.get_replica_context()
-        return tf.cast(context.replica_id_in_sync_group, tf.int32) if context else 0
-
-    def split(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
-        """Splits a batch's source, target and alignment. Row i goes to replica i modulo the number of replicas.
+    def share(self, rows: np.ndarray, filler: int = PAD) -> tf.Tensor:
+        """Returns the rows of each replica. Row i goes to replica i modulo the number of replicas.
 
         If the rows do not divide evenly, masked rows are added. Masked rows have no target tokens.
         """
-        missing = -len(batch.source) % self.count
-
-        def share(side: np.ndarray, first: int = PAD) -> tf.Tensor:
-            masked = np.full((missing, *side.shape[1:]), PAD, side.dtype)
-            masked[:, :1] = first
-            rows = np.concatenate([side, masked])
-            return self.strategy.experimental_distribute_values_from_function(
-                lambda context: tf.constant(rows[context.replica_id_in_sync_group :: self.count])
-            )
-
-        alignment = None if batch.alignment is None else share(batch.alignment)
-        return share(batch.source, first=END), share(batch.target), alignment
+        masked = np.full((-len(rows) % self.count, *rows.shape[1:]), PAD, rows.dtype)
+        masked[:, :1] = filler
+        padded = np.concatenate([rows, masked])
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(padded[context.replica_id_in_sync_group :: self.count])
+        )
 
     def on_each(self, function: tf.types.experimental.Callable) -> tf.types.experimental.Callable:
         """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""

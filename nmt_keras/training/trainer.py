@@ -302,8 +302,12 @@ class Trainer:
         now = time.perf_counter()
         progress.seconds = now - began
         progress.validation_seconds = max(progress.validation_seconds, now - started)
-        place = {"step": progress.step, "epoch": progress.position.epoch, "seconds": round(progress.seconds, 1)}
-        row = {**place, **scores}
+        row = {
+            "step": progress.step,
+            "epoch": progress.position.epoch,
+            "seconds": round(progress.seconds, 1),
+            **scores,
+        }
         append(row)
         self.report(f"step {progress.step}: {', '.join(f'{name} {value:.3f}' for name, value in scores.items())}")
         progress.validations = progress.validations_due(config)

@@ -5,13 +5,14 @@ the device. The host reads the counters of skipped updates only for the log.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.config import PAD, TrainConfig
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.dropout import Randomness, current_replica
 from nmt_keras.layers.internals import keep_gradients_as_given
 from nmt_keras.layers.losses import LossSums, guided_alignment, masked_cross_entropy
 from nmt_keras.layers.matmul import Precision, weights_read_once
@@ -99,7 +100,7 @@ class Updater:
 
         on_each = self.replicas.on_each
         self.gradients = on_each(compiled(self._gradients))
-        self.add = on_each(compiled(_add))
+        self.add = on_each(compiled(partial(tf.nest.map_structure, tf.add)))
         self.clip_and_apply = on_each(
             compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
         )
@@ -152,7 +153,7 @@ class Updater:
                 source,
                 target,
                 self.config.label_smoothing,
-                randomness=Randomness(self.config.seed, number, self.replicas.index()),
+                randomness=Randomness(self.config.seed, number, current_replica()),
                 sampling=sampling,
                 alignment=alignment,
                 guided_weight=self.config.guided_weight,
@@ -200,13 +201,6 @@ class Updater:
         if self.uses_xla and one_replica:
             signature = tf.nest.map_structure(_of_any_size, self.arguments(batch, 0))
             self.gradients.get_concrete_function(*signature)  # tf.function uses the most general trace that fits
-
-
-def _add(
-    one: tuple[list[tf.Tensor], LossSums], other: tuple[list[tf.Tensor], LossSums]
-) -> tuple[list[tf.Tensor], LossSums]:
-    """Returns the sums of gradients and of losses."""
-    return tf.nest.map_structure(tf.add, one, other)
 
 
 def _of_any_size(tensor: tf.Tensor | None) -> tf.TensorSpec | None:
