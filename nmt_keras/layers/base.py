@@ -184,7 +184,6 @@ def _serialize(value: object) -> object:
 
 def layer_norm(units: int, name: str, layer: Part) -> keras.layers.LayerNormalization:
     """Returns a layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``, for a layer."""
-    dtype, trainable = layer.dtype_policy, layer.trainable
-    layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype=dtype, trainable=trainable, name=name)
-    layer.build((None, None, units))
-    return layer
+    norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype=layer.dtype_policy, trainable=layer.trainable, name=name)
+    norm.build((None, None, units))
+    return norm

@@ -43,7 +43,6 @@ class OpenForgetGate(Initializer):
         return tf.repeat(tf.constant([0.0, 1.0, 0.0, 0.0], dtype), shape[0] // 4)
 
 
-_UNIFORM = RandomUniform(minval=-0.1, maxval=0.1)
 _NORMAL = RandomNormal(stddev=0.01)
 
 SCHEMES: dict[str, dict[str, Initializer]] = {
@@ -56,7 +55,10 @@ SCHEMES: dict[str, dict[str, Initializer]] = {
         "alignment": RandomNormal(stddev=0.001),
         "score_vector": Zeros(),
     },
-    "uniform": dict.fromkeys(("kernel", "embeddings", "recurrent", "bias", "alignment", "score_vector"), _UNIFORM),
+    "uniform": dict.fromkeys(
+        ("kernel", "embeddings", "recurrent", "bias", "alignment", "score_vector"),
+        RandomUniform(minval=-0.1, maxval=0.1),
+    ),
 }
 """Initializers of each scheme by the role of a weight: "kernel" for matrices of inputs, "recurrent" for those of
 states, "bias", "alignment" for W_a and U_a, "score_vector" for v_a and v_p. A role that a scheme lacks has the layer's

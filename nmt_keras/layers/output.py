@@ -76,9 +76,9 @@ class OutputLayer(Part):
         """Returns the logits [B, T, V]; see ``features`` and ``logits`` for the arguments."""
         return self.logits(self.features(state, context, embedded), embeddings)
 
-    @abstractmethod
     def size_of_features(self, shapes: dict[str, Shape]) -> int:
-        """Returns the width of ``features`` for inputs of the given shapes."""
+        """Returns the width of ``features`` for inputs of the given shapes: by default the sum of their widths."""
+        return sum(shape[-1] for shape in shapes.values())
 
     @abstractmethod
     def features(self, state: tf.Tensor, context: ContextLike, embedded: tf.Tensor | None) -> tf.Tensor:
@@ -198,10 +198,6 @@ class LinearOutput(OutputLayer):
         TensorShape([2, 5, 100])
     """
 
-    def size_of_features(self, shapes: dict[str, Shape]) -> int:
-        """Returns the sum of the inputs' widths."""
-        return sum(shape[-1] for shape in shapes.values())
-
     def features(self, state: tf.Tensor, context: ContextLike, embedded: tf.Tensor | None) -> tf.Tensor:
         """Returns [s ; c_i ; e(y_{i-1})]."""
         return tf.concat(self.cast([state, context, embedded]), axis=-1)
@@ -222,10 +218,6 @@ class StateOutput(OutputLayer):
     """
 
     reads = ("state",)
-
-    def size_of_features(self, shapes: dict[str, Shape]) -> int:
-        """Returns U."""
-        return shapes["state"][-1]
 
     def features(self, state: tf.Tensor, context: ContextLike, embedded: tf.Tensor | None) -> tf.Tensor:
         """Returns s_i."""

@@ -228,8 +228,13 @@ class SelfAttentionLayer(Part):
             mask &= tf.range(length) <= tf.range(length)[:, tf.newaxis]
         x, _ = self.attend_to_self(self.cast(x), mask, masks)
         if source is not None:
-            hint = "Call it with a source the first time."
-            require(hasattr(self, "cross_attention"), "source", "None in a layer built without one", source.shape, hint)
+            require(
+                hasattr(self, "cross_attention"),
+                "source",
+                "None in a layer built without one",
+                source.shape,
+                "Call it with a source the first time.",
+            )
             encoding = as_encoding(source, source_mask)
             x, _ = self.attend_to_source(x, self.cross_attention.keys_and_values(source), encoding.mask, masks)
         return self.feed_forward(x, masks)

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
+from nmt_keras.config import require
 from nmt_keras.layers.base import Nest
 from nmt_keras.models.prediction import Prediction
 from nmt_keras.models.seq2seq import Seq2Seq
@@ -25,14 +26,15 @@ class Ensemble(tf.Module):
 
     def __init__(self, models: Sequence[Seq2Seq]):
         super().__init__(name="ensemble")
-        if not models:
-            raise ValueError("models: expected at least one model, received none. Pass one or more models.")
+        require(bool(models), "models", "at least one model", models)
         sizes = [(model.source_vocabulary_size, model.target_vocabulary_size) for model in models]
-        if len(set(sizes)) > 1:
-            raise ValueError(
-                f"models: expected the same source and target vocabularies in all models, received sizes {sizes}. "
-                "Train all models with the same tokenizers."
-            )
+        require(
+            len(set(sizes)) == 1,
+            "models",
+            "source and target vocabularies of the same sizes in all models",
+            sizes,
+            "Train all models with the same tokenizers.",
+        )
         self.models = list(models)
         self.source_vocabulary_size, self.target_vocabulary_size = sizes[0]
 

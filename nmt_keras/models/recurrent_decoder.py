@@ -172,10 +172,8 @@ class RecurrentDecoder(BaseDecoder):
     def embed(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""
         embedded = dropout(self.embedding(ids), self.dropout, randomness, "target")
-        return Inputs(embedded, self._project(embedded), self._draw_masks(embedded, randomness))
-
-    def _project(self, embedded: tf.Tensor) -> tf.Tensor:
-        return self.stack.cells[0].project(embedded)
+        reader = self.word_cell if self.has_word_cell else self.stack.cells[0]
+        return Inputs(embedded, reader.project(embedded), self._draw_masks(embedded, randomness))
 
     def _draw_masks(self, embedded: tf.Tensor, randomness: Randomness | None) -> StackMasks:
         batch, length = tf.shape(embedded)[0], keras.ops.shape(embedded)[1]
@@ -266,9 +264,6 @@ class ConditionalDecoder(Decoder):
         """Builds the cell that reads the word, and the others, of which the first reads the context."""
         self.word_cell.build(words_shape)
         self.stack.build(None, contexts_shape)
-
-    def _project(self, embedded: tf.Tensor) -> tf.Tensor:
-        return self.word_cell.project(embedded)
 
     def advance(
         self, x: Inputs, state: DecoderState, memory: Memory

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, START
+from nmt_keras.config import END, PAD, START, require
 from nmt_keras.layers.base import Nest
 from nmt_keras.models.prediction import Prediction, StepFunction
 from nmt_keras.search.candidates import UNCONSTRAINED, Constraints, candidates
@@ -57,8 +57,7 @@ def beam_search(
     Raises:
         ValueError: ``n_best`` is not 1 to ``beam_size``.
     """
-    if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best: expected 1 to beam_size ({beam_size}), received {n_best}.")
+    require(1 <= n_best <= beam_size, "n_best", f"1 to beam_size ({beam_size})", n_best)
 
     def advance(beams: Beams, inputs: SearchInputs) -> Beams:
         prediction = step(beams.ids[:, :, -1], beams.decoder_state, inputs.memory)
