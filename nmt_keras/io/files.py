@@ -26,7 +26,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import portalocker
 
-from nmt_keras.io.errors import require_shallow
+from nmt_keras.io.errors import require, require_shallow
 from nmt_keras.version import VERSION
 
 PARTIAL = ".partial"
@@ -213,8 +213,7 @@ def read_json(path: Path) -> dict[str, Any]:
         require_shallow(found)
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
         raise ValueError(f"{path}: expected a JSON object; {error}. Restore the file from a copy.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected a JSON object, received {found!r:.40}. Restore the file from a copy.")
+    require(isinstance(found, dict), str(path), "a JSON object", str(found)[:40], "Restore the file from a copy.")
     return found
 
 
@@ -291,11 +290,8 @@ def version_folders(model_folder: Path) -> dict[int, Path]:
     Raises:
         OSError: ``model_folder`` cannot be read.
     """
-    return {int(path.name): path for path in sorted(model_folder.iterdir()) if _is_number(path.name) and path.is_dir()}
-
-
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) < 100 and int(name) < 2**63
+    numbered = [path for path in sorted(model_folder.iterdir()) if re.fullmatch("[0-9]{1,99}", path.name)]
+    return {int(path.name): path for path in numbered if int(path.name) < 2**63 and path.is_dir()}
 
 
 @contextmanager

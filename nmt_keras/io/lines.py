@@ -126,18 +126,14 @@ NULS: dict[tuple[bool, ...], str] = {
 """Encodings without a mark, by the bytes of each group of four that are often NUL."""
 
 
-UNPACK: dict[bytes, Callable[..., Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\0": lzma.open,
-    b"]\0\0": lzma.open,
+ARCHIVES: dict[bytes, tuple[Callable[..., Any] | None, str]] = {
+    b"\x1f\x8b": (gzip.open, "gzip -dc"),
+    b"BZh": (bz2.open, "bzip2 -dc"),
+    b"\xfd7zXZ\0": (lzma.open, "xz -dc"),
+    b"]\0\0": (lzma.open, "xz -dc"),
+    b"PK\x03\x04": (None, "unzip -p"),  # opened by ``_zipped``
 }
-"""Functions that open archives, by their first bytes."""
-
-UNPACK_COMMANDS = dict(
-    zip((*UNPACK, b"PK\x03\x04"), ("gzip -dc", "bzip2 -dc", "xz -dc", "xz -dc", "unzip -p"), strict=True)
-)
-"""Commands that write the text of archives to standard output, by the first bytes of the archives."""
+"""Archives by their first bytes: the function that opens them, and the command that writes their text."""
 
 DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
@@ -204,8 +200,8 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
     head, text = raw.peek(8), raw
     try:
         with ExitStack() as stack:
-            for magic, unpack in UNPACK.items():
-                if head.startswith(magic):
+            for magic, (unpack, _) in ARCHIVES.items():
+                if unpack and head.startswith(magic):
                     text = io.BufferedReader(stack.enter_context(unpack(raw)))
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the second is an empty zip
                 archive = stack.enter_context(zipfile.ZipFile(raw if raw.seekable() else io.BytesIO(raw.read())))
@@ -250,7 +246,7 @@ def _require_text(head: bytes, name: Place) -> None:
         found = found or _wide(encoding)
     if head[257:262] == b"ustar":
         found = "a tar archive", "tar -xf FILE"
-    if head.startswith(tuple(UNPACK_COMMANDS)):
+    if head.startswith(tuple(ARCHIVES)):
         found = "an archive inside an archive", "cat TEXT > NEW"
     start = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
     found = found or next(
@@ -269,15 +265,14 @@ def with_file(command: str, name: Place) -> str:
     if os.path.isfile(name):
         with open(name, "rb") as raw:
             head = raw.read(8)
-        text = next(
-            (f"<({unpack} {file})" for magic, unpack in UNPACK_COMMANDS.items() if head.startswith(magic)), file
-        )
+        text = next((f"<({unpack} {file})" for magic, (_, unpack) in ARCHIVES.items() if head.startswith(magic)), file)
     return re.sub(r"\b(?:FILE|TEXT)\b", lambda found: file if found[0] == "FILE" else text, command)
 
 
 def _foreign(name: Place, kind: str, command: str) -> ValueError:
-    convert = with_file(command, name)
-    return ValueError(f"{name}: expected text in UTF-8 whose lines end in LF, received {kind}. Convert it: {convert}")
+    return ValueError(
+        f"{name}: expected text in UTF-8 whose lines end in LF, received {kind}. Convert it: {with_file(command, name)}"
+    )
 
 
 def byte_blocks(stream: io.BufferedIOBase, name: Place, longest: int = sys.maxsize) -> Iterator[list[bytes]]:
@@ -363,8 +358,7 @@ def read_lines(path: Place, max_bytes: int = MAX_FILE_BYTES) -> Iterator[str]:
         for number, line in enumerate(chain.from_iterable(byte_blocks(stream, path, LONGEST_LINE + 1)), start=1):
             size += len(line) + 1
             if size > max_bytes or len(line) > LONGEST_LINE:
-                whole = size > max_bytes
-                limit = f"{'a file' if whole else 'lines'} of at most {max_bytes if whole else LONGEST_LINE:,}"
+                limit = f"a file of at most {max_bytes:,}" if size > max_bytes else f"lines of at most {LONGEST_LINE:,}"
                 raise ValueError(
                     f"{path}:{number}: expected {limit} bytes of text, received more. Check that this is the right "
                     "file, or divide it."

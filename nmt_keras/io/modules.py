@@ -30,8 +30,10 @@ def import_modules(names: Sequence[str]) -> None:
         except ModuleNotFoundError as error:
             if not f"{name}.".startswith(f"{error.name}."):  # raised by an import in the module
                 raise
-            hint = "Write it as in an import statement, and run the command in the folder of the module."
-            raise ValueError(f"--import: expected a Python module, received {name!r}. {hint}") from error
+            raise ValueError(
+                f"--import: expected a Python module, received {name!r}. Write it as in an import statement, and run "
+                "the command in the folder of the module."
+            ) from error
     IMPORTED.extend(name for name in names if name not in IMPORTED)
 
 

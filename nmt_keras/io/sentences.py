@@ -45,10 +45,8 @@ _CLOSING = "\"'»”’“‘)\\]」』）】》"
 _OPENING = "¿¡«“„‘‚(\\[—「『（【《"
 _SPACE = "\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _PICTURES = "•‣⁃\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # emoji, bullets, arrows
-_CASED = [
-    chr(code) for code in chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))
-]
-_SMALL = "".join(filter(str.islower, _CASED))
+_CASED = chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))
+_SMALL = "".join(filter(str.islower, map(chr, _CASED)))
 _NOT_SMALL = "".join(letter for letter in map(chr, range(0x3000)) if letter.isalpha() and letter not in _SMALL)
 _CANNOT_BEGIN = f"{_SMALL}{_SPACE}{MARKS}»”’)\\]」』）】》%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
 _BEFORE = f"(^|[{_SPACE}{_OPENING}\\-/]|(?:^|[^א-ת])[\"'])"  # a quotation mark inside a Hebrew word marks an acronym
@@ -72,9 +70,8 @@ def _any_of(*rows: str, parts: slice = slice(None)) -> str:
     return f"(?:{'|'.join(each if each[0].isupper() else f'(?i:{each})' for each in patterns)})"
 
 
-_DASH = "[—–―]"
 _BLANK = "\x01[^\n\r\x02]*\x02"
-_MARK = f"(?:(?:#{{1,6}}|[*+·-]|>{{1,9}}|\\[(?:\x01 \x02|[xX])\\]){_BLANK}|{_DASH}(?:{_BLANK})?)"
+_MARK = f"(?:(?:#{{1,6}}|[*+·-]|>{{1,9}}|\\[(?:\x01 \x02|[xX])\\]){_BLANK}|[—–―](?:{_BLANK})?)"
 _NUMBER = f"[0-9]{{1,3}}[.)]{_BLANK}"
 _LINE_MARKS = f"(?:{_MARK}+(?:{_NUMBER})?|{_NUMBER})"
 

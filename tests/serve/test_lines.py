@@ -42,8 +42,7 @@ def marked(archive: bytes, local: int, central: int, value: int) -> bytes:
     return bytes(raw)
 
 
-def decoded(content: bytes, said=None) -> list[str]:
-    report = [].append if said is None else said.append
+def decoded(content: bytes, report=lambda _: None) -> list[str]:
     return list(chain.from_iterable(text_blocks(io.BytesIO(content), "standard input", report)))
 
 
@@ -76,7 +75,13 @@ def test_only_lf_and_cr_lf_end_a_line_and_only_a_mark_at_the_start_is_dropped(co
 
 def test_replaced_bytes_are_reported_once_with_their_number_and_the_first_line():
     said = []
-    assert decoded(b"ok \xef\xbf\xbd\n\xff\n\nN\0\n\xc3", said) == ["ok \ufffd", "\ufffd", "", "N\ufffd", "\ufffd"]
+    assert decoded(b"ok \xef\xbf\xbd\n\xff\n\nN\0\n\xc3", said.append) == [
+        "ok \ufffd",
+        "\ufffd",
+        "",
+        "N\ufffd",
+        "\ufffd",
+    ]
     (warning,) = said
     assert "in 3 lines of standard input; the first is line 2." in warning
     given = []
@@ -88,8 +93,8 @@ def test_replaced_bytes_are_reported_once_with_their_number_and_the_first_line()
 
 def test_long_lines_are_cut_and_reported():
     said, longest = [], "a" * LONGEST_LINE
-    assert decoded(f"\ufeff{longest}b\n{longest}\n{longest}ñ".encode(), said) == [longest] * 3
-    assert decoded(f"\ufeff{longest}b".encode(), said) == [longest]
+    assert decoded(f"\ufeff{longest}b\n{longest}\n{longest}ñ".encode(), said.append) == [longest] * 3
+    assert decoded(f"\ufeff{longest}b".encode(), said.append) == [longest]
     assert [warning.partition(" was cut in ")[2] for warning in said] == [
         "2 lines of standard input; the first is line 1.",
         "1 line of standard input; the first is line 1.",

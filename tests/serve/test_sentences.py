@@ -123,15 +123,16 @@ def test_marks_before_a_line_are_no_part_of_its_sentence(text, expected):
     assert rejoin(split(text), [piece.sentence for piece in split(text) if piece.sentence]) == text
 
 
-def test_translations_stand_where_their_sentences_stood():
-    pieces = split("  Uno.  Dos.\n\n¿Tres?\n")
-    assert rejoin(pieces, ["One.", "Two.", "Three?"]) == "  One.  Two.\n\nThree?\n"
-
-
-def test_a_space_separates_translations_of_chinese_sentences_but_not_translations_into_chinese():
-    pieces = split("我来了。你呢？\n好！走。")
-    assert rejoin(pieces, ["I came.", "You?", "Good!", "Go."]) == "I came. You?\nGood! Go."
-    assert rejoin(pieces, ["来た。", "君は？", "よし！", "行く。"]) == "来た。君は？\nよし！行く。"
+@pytest.mark.parametrize(
+    ("text", "translations", "expected"),
+    [
+        ("  Uno.  Dos.\n\n¿Tres?\n", ["One.", "Two.", "Three?"], "  One.  Two.\n\nThree?\n"),
+        ("我来了。你呢？\n好！走。", ["I came.", "You?", "Good!", "Go."], "I came. You?\nGood! Go."),
+        ("我来了。你呢？\n好！走。", ["来た。", "君は？", "よし！", "行く。"], "来た。君は？\nよし！行く。"),
+    ],
+)
+def test_translations_stand_where_their_sentences_stood_with_spaces_except_in_chinese(text, translations, expected):
+    assert rejoin(split(text), translations) == expected
 
 
 def test_the_page_knows_every_mark_that_ends_a_sentence():
