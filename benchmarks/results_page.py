@@ -40,8 +40,8 @@ from scipy.stats import ttest_ind_from_stats
 from benchmarks.archives import RESULTS, TABLE, files_of
 from benchmarks.measured import rows_table
 from benchmarks.results import COMBINED, CONVERGED, LADDER, VOCABULARY, WINDOW, groups
-from nmt_keras.evaluation.metrics import Estimate
-from nmt_keras.evaluation.seeds import Spread, SystemFigures, to_markdown
+from nmt_keras.evaluation.metrics import Estimate, Spread
+from nmt_keras.evaluation.seeds import SystemFigures, to_markdown
 from nmt_keras.markdown import table
 from nmt_keras.plotting import (
     Panel,

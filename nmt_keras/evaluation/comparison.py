@@ -125,9 +125,13 @@ def compare(
     baselines = dict.fromkeys(names[1:], *names[:1])
 
     def scored(inside: Sequence[int]) -> Estimates:
-        runs = {name: [[text[i] for i in inside]] for name, text in texts.items()}
-        chosen = [references[i] for i in inside]
-        return compare_runs(runs, chosen, target_language, baselines=baselines, tokenizer=tokenizer)
+        return compare_runs(
+            {name: [[text[i] for i in inside]] for name, text in texts.items()},
+            [references[i] for i in inside],
+            target_language,
+            baselines=baselines,
+            tokenizer=tokenizer,
+        )
 
     found = scored(range(len(pairs)))
     has_words = bleu_tokenizer(target_language) != "char"
@@ -188,8 +192,8 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         [
             escaped(system.name),
             escaped(system.search),
-            _estimate(system.bleu),
-            _estimate(system.chrf),
+            system.bleu.with_interval,
+            system.chrf.with_interval,
             "-" if system.ter is None else f"{system.ter:.1f}",
             f"{system.exact:.1f}",
             f"{system.unknown:.2f}",
@@ -222,7 +226,10 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         "## By length of the source",
         table(
             [comparison.length_unit, "sentences", *(f"{name}: BLEU" for name in names)],
-            [[each.label, f"{each.sentences:,}", *map(_estimate, each.bleu.values())] for each in comparison.by_length],
+            [
+                [each.label, f"{each.sentences:,}", *(score.with_interval for score in each.bleu.values())]
+                for each in comparison.by_length
+            ],
         ),
         *(f"![{TITLES[Path(picture).stem]}]({picture})" for picture in pictures),
     ]
@@ -235,10 +242,6 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         ]
         parts.append(table([f"{sentence.number}", "", "chrF"], rows))
     return "\n\n".join(parts) + "\n"
-
-
-def _estimate(score: Estimate) -> str:
-    return f"{score.mean:.2f} {score.interval}"
 
 
 def _interval(score: Estimate) -> tuple[float, float, float]:
@@ -273,23 +276,22 @@ def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: 
     make_folder(folder)
     systems = comparison.systems
     figures = {
-        "scores.svg": score_intervals(
+        "scores": score_intervals(
             {
                 "BLEU": {system.name: _interval(system.bleu) for system in systems},
                 "chrF": {system.name: _interval(system.chrf) for system in systems},
             }
         ),
-        "bleu-by-length.svg": length_picture(comparison),
+        "bleu-by-length": length_picture(comparison),
     }
     written = folder / "report.md"
     with locked(written):  # another process may write its report, and the files belong together
         for name, figure in figures.items():
-            save_figure(figure, folder / name)
-            for suffix in (".pdf", ".png"):
-                save_figure(figure, (folder / name).with_suffix(suffix))
+            for suffix in ("svg", "pdf", "png"):
+                save_figure(figure, folder / f"{name}.{suffix}")
         for name, report in reports.items():
-            lines = (one_line(translation.text) + "\n" for translation in report.translations)
             safe = re.sub(r"[^\w.+-]+", "_", name)
-            write_whole(folder / f"translations-{safe}.txt", "".join(lines))
-        write_whole(written, to_markdown(comparison, list(figures)))
+            lines = "".join(one_line(translation.text) + "\n" for translation in report.translations)
+            write_whole(folder / f"translations-{safe}.txt", lines)
+        write_whole(written, to_markdown(comparison, [f"{name}.svg" for name in figures]))
     return written

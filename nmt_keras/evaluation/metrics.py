@@ -91,11 +91,22 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """Corpus score of a system: the mean over its runs, or the score of its only run."""
+class Spread:
+    """Mean and standard deviation of a metric over the runs of a system."""
 
-    mean: float  # 0 to 100
-    deviation: float | None  # sample standard deviation over the runs; None for a single run
+    mean: float
+    deviation: float | None  # sample standard deviation; None if there is only one run
+
+    def text(self, digits: int) -> str:
+        """Returns the mean and, if there are several runs, the deviation."""
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.{digits}f}"
+        return f"{self.mean:.{digits}f}{deviation}"
+
+
+@dataclass(frozen=True)
+class Estimate(Spread):
+    """Corpus score of a system, 0 to 100, with its confidence interval."""
+
     low: float  # 95 % interval of the mean
     high: float
     p: float | None  # probability of a difference this large from the baseline by chance; None if there is no test
@@ -104,6 +115,11 @@ class Estimate:
     def interval(self) -> str:
         """The interval as text. Its decimals are those of the tables' scores."""
         return f"({self.low:.2f} to {self.high:.2f})"
+
+    @property
+    def with_interval(self) -> str:
+        """The score and its interval as text."""
+        return f"{self.text(2)} {self.interval}"
 
     @property
     def significance(self) -> str:
@@ -204,10 +220,9 @@ def _over_seeds(
         samples: Number of bootstrap samples.
         baselines: Baseline of each system, or ``None``.
     """
-    # private, but sacreBLEU's own significance tests also use these statistics of sentences
-    statistics = metric._extract_corpus_statistics
-    sums = {  # [sentences, statistics] of each run
-        name: [np.array(statistics(list(run), [list(references)])) for run in runs] for name, runs in systems.items()
+    sums = {  # [sentences, statistics] of each run; private, but sacreBLEU's own significance tests also use them
+        name: [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
+        for name, runs in systems.items()
     }
     values = {name: [_of_statistics(metric, each.sum(axis=0)) for each in runs] for name, runs in sums.items()}
     if min(map(len, systems.values())) >= FEWEST_RUNS:
@@ -345,15 +360,16 @@ def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence
     try:
         metric = BLEU(tokenize=chosen, force=force or tokenizer == "none")
     except RuntimeError as error:
-        install = f'pip install "sacrebleu[{chosen[:2]}]"'
-        received = tokenizer or language
-        raise ValueError(f"language: the BLEU tokenizer of {received!r} is not installed. Run {install}.") from error
+        raise ValueError(
+            f"language: the BLEU tokenizer of {tokenizer or language!r} is not installed. Run "
+            f'pip install "sacrebleu[{chosen[:2]}]".'
+        ) from error
     except OSError as error:
-        message = f"--bleu-tokenizer {chosen}: its model cannot be downloaded ({error}). Pass another tokenizer."
-        raise ValueError(message) from error
-    order = metric.max_ngram_order
+        raise ValueError(
+            f"--bleu-tokenizer {chosen}: its model cannot be downloaded ({error}). Pass another tokenizer."
+        ) from error
     metric.effective_order = not all(
-        any(len(metric.tokenizer(text).split()) >= order for text in texts) for texts in systems
+        any(len(metric.tokenizer(text).split()) >= metric.max_ngram_order for text in texts) for texts in systems
     )
     return metric
 

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from nmt_keras.corpus import Pair
@@ -15,6 +15,7 @@ from nmt_keras.evaluation.metrics import (
     SEED,
     AlignmentError,
     Estimate,
+    Spread,
     all_baselines,
     compare_runs,
 )
@@ -62,12 +63,10 @@ def run_figures(
         gold: Pairs with gold alignments.
         tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
     """
-    references = [pair.target for pair in pairs]
     report = evaluate(translator, pairs, language, tokenizer)
     texts = [translation.text for translation in report.translations]
-    estimates = compare_runs({"run": [texts]}, references, language, tokenizer=tokenizer)
+    estimates = compare_runs({"run": [texts]}, [pair.target for pair in pairs], language, tokenizer=tokenizer)
     loss = cross_entropy(translator, pairs)
-    error = gold_error(translator, gold) if gold else None
     bleu, chrf = estimates.bleu["run"], estimates.chrf["run"]
     figures = {
         "bleu": round(report.bleu, 2),
@@ -78,7 +77,7 @@ def run_figures(
         "unknown": round(report.unknown, 2),
         "loss": round(loss, 4),
         "perplexity": round(math.exp(min(loss, 700.0)), 3),
-        "alignment": error and rounded(error),
+        "alignment": rounded(gold_error(translator, gold)) if gold else None,
         "signature": report.signature,
         "chrf_signature": report.chrf_signature,
         "search": str(translator.search),
@@ -91,14 +90,6 @@ def run_figures(
 def rounded(error: AlignmentError) -> dict[str, float]:
     """Returns error rate, precision and recall as a JSON object."""
     return {name: round(value, 4) for name, value in asdict(error).items()}
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation of a metric over the runs of a system."""
-
-    mean: float
-    deviation: float | None  # sample standard deviation; None if there is only one run
 
 
 @dataclass(frozen=True)
@@ -147,12 +138,13 @@ def summarise(
     """
     compared = all_baselines(list(systems), baselines)
     texts = {name: [run.translations for run in runs] for name, runs in systems.items()}
-    scores = compare_runs(texts, references, language, baselines=baselines, tokenizer=tokenizer)
+    tested = {  # the variation between the seeds of a single run is unknown
+        name: baseline if baseline and min(len(systems[name]), len(systems[baseline])) > 1 else None
+        for name, baseline in compared.items()
+    }
+    scores = compare_runs(texts, references, language, baselines=tested, tokenizer=tokenizer)
     found = []
     for name, runs in systems.items():
-        bleu, chrf = scores.bleu[name], scores.chrf[name]
-        if min(len(runs), len(systems[compared[name] or name])) == 1:  # the variation between seeds is unknown
-            bleu, chrf = replace(bleu, p=None), replace(chrf, p=None)
         figures = [run.figures for run in runs]
         errors = [each["alignment"]["error_rate"] for each in figures if each["alignment"]]
         found.append(
@@ -162,8 +154,8 @@ def summarise(
                 seeds=[each["seed"] for each in figures],
                 learning_rate=figures[0]["recipe"]["train"]["learning_rate"],
                 parameters=figures[0]["parameters"],
-                bleu=bleu,
-                chrf=chrf,
+                bleu=scores.bleu[name],
+                chrf=scores.chrf[name],
                 perplexity=_spread([each["perplexity"] for each in figures]),
                 valid_loss=_spread([min(row["valid_loss"] for row in each["validations"]) for each in figures]),
                 error_rate=_spread(errors) if errors else None,
@@ -180,31 +172,32 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
     aligned = any(system.error_rate for system in systems)
     above = [None, *(system.name for system in systems)]
     against = any(system.baseline != name for system, name in zip(systems, above, strict=False))
-    heads = ["system", "rate", "runs", *["against"] * against, "BLEU", "p", "chrF", "p", "perplexity"]
-    heads += [*["AER"] * aligned, "parameters"]
-    rows = []
-    for one in systems:
-        error = [_plus_minus(one.error_rate, 3) if one.error_rate else "-"] * aligned
-        rows.append(
-            [
-                escaped(one.name),
-                f"{one.learning_rate:g}",
-                str(len(one.seeds)),
-                *[escaped(one.baseline or "")] * against,
-                *_estimate(one.bleu),
-                *_estimate(one.chrf),
-                _plus_minus(one.perplexity, 2),
-                *error,
-                f"{one.parameters / 1e6:.1f} M",
-            ]
-        )
-    one_run = all(len(one.seeds) == 1 for one in systems)
-    shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
-    drawn = "sentences" if one_run else "sentences and runs"
-    tested = all(len(one.seeds) >= FEWEST_RUNS for one in systems)
+    heads = [
+        *("system", "rate", "runs", *["against"] * against),
+        *("BLEU", "p", "chrF", "p", "perplexity", *["AER"] * aligned, "parameters"),
+    ]
+    rows = [
+        [
+            escaped(one.name),
+            f"{one.learning_rate:g}",
+            str(len(one.seeds)),
+            *[escaped(one.baseline or "")] * against,
+            *(one.bleu.with_interval, one.bleu.significance),
+            *(one.chrf.with_interval, one.chrf.significance),
+            one.perplexity.text(2),
+            *[one.error_rate.text(3) if one.error_rate else "-"] * aligned,
+            f"{one.parameters / 1e6:.1f} M",
+        ]
+        for one in systems
+    ]
+    shown, drawn = (
+        ("One run per system", "sentences")
+        if all(len(one.seeds) == 1 for one in systems)
+        else ("Mean ± standard deviation over the runs", "sentences and runs")
+    )
     source = (
         "t-interval and Welch's test"
-        if tested
+        if all(len(one.seeds) >= FEWEST_RUNS for one in systems)
         else f"a paired bootstrap of {SAMPLES:,} samples over {drawn} (seed {SEED})"
     )
     baseline = "the system in the column against" if against else "the row above"
@@ -218,12 +211,3 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
 
 def _spread(values: Sequence[float]) -> Spread:
     return Spread(round(statistics.fmean(values), 4), round(statistics.stdev(values), 4) if values[1:] else None)
-
-
-def _plus_minus(figure: Spread | Estimate, digits: int) -> str:
-    deviation = "" if figure.deviation is None else f" ± {figure.deviation:.{digits}f}"
-    return f"{figure.mean:.{digits}f}{deviation}"
-
-
-def _estimate(score: Estimate) -> tuple[str, str]:
-    return f"{_plus_minus(score, 2)} {score.interval}", score.significance
