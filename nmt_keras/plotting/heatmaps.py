@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nmt_keras.config import require
 from nmt_keras.plotting.labels import fonts_for, one_line, token_label
@@ -93,12 +93,7 @@ def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Fi
 
 
 def _draw(panels: Sequence[Panel], *, columns: int) -> Figure:
-    checked = []
-    for panel in panels:
-        _require_tokens("source_tokens", panel.source_tokens)
-        _require_tokens("target_tokens", panel.target_tokens)
-        shape = len(panel.target_tokens), len(panel.source_tokens)
-        checked.append(panel._replace(alignment=_checked_weights(panel.alignment, *shape)))
+    checked = [_checked(panel) for panel in panels]
     labels = [token_label(token) for panel in checked for token in (*panel.source_tokens, *panel.target_tokens)]
     families, replacements = fonts_for("".join([*labels, *(one_line(panel.title or "") for panel in panels)]))
 
@@ -152,12 +147,16 @@ def _require_tokens(where: str, tokens: Sequence[str]) -> None:
     require(1 <= len(tokens) <= MOST_TOKENS, where, f"1 to {MOST_TOKENS} tokens", len(tokens), hint)
 
 
-def _checked_weights(alignment: ArrayLike, target_length: int, source_length: int) -> NDArray[np.float64]:
-    weights = np.asarray(alignment, dtype=np.float64)
+def _checked(panel: Panel) -> Panel:
+    """Returns the panel with its weights as an array, or raises ValueError as described in ``alignment_heatmap``."""
+    _require_tokens("source_tokens", panel.source_tokens)
+    _require_tokens("target_tokens", panel.target_tokens)
+    weights = np.asarray(panel.alignment, dtype=np.float64)
+    shape = len(panel.target_tokens), len(panel.source_tokens)
     require(
-        weights.shape == (target_length, source_length),
+        weights.shape == shape,
         "alignment",
-        f"shape [target tokens, source tokens] = {(target_length, source_length)}",
+        f"shape [target tokens, source tokens] = {shape}",
         weights.shape,
         "Remove padding, and keep END.",
     )
@@ -169,4 +168,4 @@ def _checked_weights(alignment: ArrayLike, target_length: int, source_length: in
         f"weights from {weights.min():g} to {weights.max():g}",
         "Pass the probabilities after the softmax. A source whose positions are all masked gives NaN.",
     )
-    return weights
+    return panel._replace(alignment=weights)

@@ -56,8 +56,9 @@ def bars(values: Mapping[str, float], unit: str) -> Figure:
     axes = figure.subplots()
     lines, families = looks(list(values))
     axes.barh(range(len(values)), [*values.values()], color=COLOURS[0])
-    labels = [line["label"] for line in lines]
-    axes.set_yticks(range(len(values)), labels, fontfamily=families, parse_math=False, usetex=False)
+    axes.set_yticks(
+        range(len(values)), [line["label"] for line in lines], fontfamily=families, parse_math=False, usetex=False
+    )
     axes.invert_yaxis()
     axes.set_xlabel(unit)
     finish(axes)
@@ -87,6 +88,7 @@ def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
         axes.margins(x=0.15)
         axes.set_ylim(len(names) - 0.4, -0.8)  # first system on top, with room for its label
         finish(axes)
-    labels = [line["label"] for line in lines]
-    panels[0].set_yticks(range(len(names)), labels, fontfamily=families, parse_math=False, usetex=False)
+    panels[0].set_yticks(
+        range(len(names)), [line["label"] for line in lines], fontfamily=families, parse_math=False, usetex=False
+    )
     return figure
