@@ -47,10 +47,9 @@ def read_recipe(folder: Path) -> Recipe:
     path = folder / RECIPE
     fields = read_json(path)
     require_format(path, fields, [FORMAT], "Or train a new run with this version.")
-    for name in stamped(FORMAT):
-        fields.pop(name, None)
     require_imported(path, fields)
-    return Recipe.from_json(json.dumps(fields), str(path))
+    recipe = {name: value for name, value in fields.items() if name not in stamped(FORMAT)}
+    return Recipe.from_json(json.dumps(recipe), str(path))
 
 
 def initial_recipe(path: Path) -> Recipe:
@@ -84,8 +83,11 @@ def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     path = folder / RECIPE
     if not path.exists():
         if recipe is None:
-            exported = "This is an exported version. Pass the run that it was exported from."
-            hint = exported if exported_version(folder) else "Train a run there first."
+            hint = (
+                "This is an exported version. Pass the run that it was exported from."
+                if exported_version(folder)
+                else "Train a run there first."
+            )
             raise FileNotFoundError(f"{path}: expected the recipe of a run, found none. {hint}")
         return recipe
     stored = read_recipe(folder)
@@ -94,14 +96,13 @@ def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     if all(path.name.endswith(PARTIAL) for path in (folder / CHECKPOINTS).glob("*/ckpt-*")):
         longer = {name: getattr(recipe.train, name) for name in ("steps", "epochs", "minutes")}
         stored = dataclasses.replace(stored, train=dataclasses.replace(stored.train, **longer))
-    before, now = (flat(dataclasses.asdict(each)) for each in (stored, recipe))
-    if changed := {
-        field: f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]
-    }:
+    if changed := changes(dataclasses.asdict(stored), dataclasses.asdict(recipe)):
         remedy = f"Pass the recipe of the run, train in another run directory, or remove {folder}."
         if changed.keys() <= {"train.steps", "train.epochs", "train.minutes"}:
-            more = "RunOptions.more_epochs or RunOptions.more_minutes"
-            remedy = f"To train a finished run longer, run nmt train --run {folder} with {more}."
+            remedy = (
+                f"To train a finished run longer, run nmt train --run {folder} with RunOptions.more_epochs or "
+                "RunOptions.more_minutes."
+            )
         raise ValueError(f"{path}: the run has another recipe: {', '.join(changed.values())}. {remedy}")
     return stored
 
@@ -109,24 +110,27 @@ def resolve_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
 def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
     """Raises ValueError if ``facts`` differ from ``corpus.json``, except for the name of the corpus file."""
     path = folder / CORPUS
-    there, here = flat(read_json(path)), flat(facts)
-    differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
-    if differing == ["key_side"]:
+    changed = changes(read_json(path), facts)
+    if changed.keys() == {"key_side"}:
         raise ValueError(
             f"{path}: the run was trained on this corpus in the opposite direction. To resume the run, pass only "
             f"--run {folder}, or the same --reverse, --source-column and --target-column as at its start. To translate "
             "in this direction, train in another run directory."
         )
-    if differing not in ([], ["name"]):  # a renamed file has the same checksums
-        changes = ", ".join(f"{name} {there.get(name)} -> {here.get(name)}" for name in differing)
-        raise ValueError(f"{path}: the run was trained on another corpus: {changes}. Train in another run directory.")
+    if not changed.keys() <= {"name"}:  # a renamed file has the same checksums
+        raise ValueError(
+            f"{path}: the run was trained on another corpus: {', '.join(changed.values())}. Train in another run "
+            "directory."
+        )
 
 
 def identity(folder: Path, recipe: Recipe) -> dict[str, Any]:
     """Returns the identity of a run's checkpoints: fields of the recipe, and checksums of corpus and vocabularies."""
-    vocabularies = {side: read_json(folder / side / "text.json")["sha256"] for side in ("source", "target")}
-    record = {"corpus": read_json(folder / CORPUS)["sha256"], "vocabulary": vocabularies}
-    return flat({**dataclasses.asdict(recipe), **record})
+    sums = {
+        "corpus": read_json(folder / CORPUS)["sha256"],
+        "vocabulary": {side: read_json(folder / side / "text.json")["sha256"] for side in ("source", "target")},
+    }
+    return flat(dataclasses.asdict(recipe) | sums)
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -135,6 +139,13 @@ def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in record.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Returns "name before -> now" for each field in which two records differ, by its flattened name."""
+    there, here = flat(before), flat(now)
+    differing = [name for name in there | here if there.get(name) != here.get(name)]
+    return {name: f"{name} {there.get(name)!r} -> {here.get(name)!r}" for name in differing}
 
 
 FILES = ("corpus", "valid", "test", "alignments", "prepared")

@@ -137,10 +137,11 @@ class Study:
             FileNotFoundError: the system's pilots have no result.
             ValueError: no pilot has a finite loss.
         """
-        if self.needs_pilots:
-            rate = chosen_rate(system.name, read_json(self.pilot_path(system))["pilots"])
-        else:
-            rate = self.rates[0] * system.train.learning_rate
+        rate = (
+            chosen_rate(system.name, read_json(self.pilot_path(system))["pilots"])
+            if self.needs_pilots
+            else self.rates[0] * system.train.learning_rate
+        )
         return _timed(system, self.updates, seed, rate)
 
     def pilot_path(self, system: Recipe) -> Path:
@@ -194,8 +195,12 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     _require_same_study(study)
     _ = study.pairs, study.corpus_facts  # cached now, because each process gets a copy of the study
     failed = []
-    quietly = {"initializer": import_quietly, "initargs": ("tensorflow", "tensorflow_text")}
-    processes = Parallel(jobs, return_as="generator_unordered", **quietly)
+    processes = Parallel(
+        jobs,
+        return_as="generator_unordered",
+        initializer=import_quietly,
+        initargs=("tensorflow", "tensorflow_text"),
+    )
     if jobs > 1:
         os.environ.setdefault(THREADS, str(max(1, available_cores() // jobs)))
     with sole_writer(study.folder):
@@ -250,9 +255,14 @@ def _train_pilots(study: Study, system: Recipe) -> None:
         if loss is None:
             shutil.rmtree(run.folder)
         tf.keras.backend.clear_session()
-    identity = {"recipe": asdict(study.pilot_recipe(system)), "corpus": study.corpus_facts}
-    found = {"name": system.name, **identity, "pilot_updates": study.pilot_end(system), "pilots": rows}
     chosen, rates = chosen_rate(system.name, rows), [row["learning_rate"] for row in rows]
+    found = {
+        "name": system.name,
+        "recipe": asdict(study.pilot_recipe(system)),
+        "corpus": study.corpus_facts,
+        "pilot_updates": study.pilot_end(system),
+        "pilots": rows,
+    }
     _write_json(study.pilot_path(system), found)
     if chosen in (min(rates), max(rates)):
         which = "lowest" if chosen == min(rates) else "highest"
@@ -261,19 +271,14 @@ def _train_pilots(study: Study, system: Recipe) -> None:
 
 def pilot_loss(run: Run, study: Study, end: int) -> float | None:
     """Trains a pilot up to the step ``end``. Returns its validation loss, or ``None`` if it is not finite."""
-    if not _loss_at(run, end):
+    if all(row["step"] != end for row in _validations(run)):
         try:
             _train(run, study, stop_after=end)
         except FloatingPointError as error:  # the learning rate is too high
             _say(run, str(error))
             return None
-    (loss,) = _loss_at(run, end)
+    (loss,) = (row["valid_loss"] for row in _validations(run) if row["step"] == end)
     return loss
-
-
-def _loss_at(run: Run, step: int) -> list[float]:
-    """Returns the validation loss of a run after ``step``, in a list that is empty if the run was not validated."""
-    return [row["valid_loss"] for row in _validations(run) if row["step"] == step]
 
 
 def _continue_pilot(study: Study, system: Recipe) -> None:
@@ -337,8 +342,8 @@ def _align_again(study: Study, system: Recipe, seed: int) -> None:
     path, folder = study.path(system, seed), study.run_folder(system, seed)
     found = read_json(path)
     if found.get("gold") != study.gold_sum and folder.exists():
-        error = gold_error(Run(folder).translator(), study.gold)
-        _write_json(path, {**found, "alignment": rounded(error), "gold": study.gold_sum})
+        alignment = rounded(gold_error(Run(folder).translator(), study.gold))
+        _write_json(path, {**found, "alignment": alignment, "gold": study.gold_sum})
 
 
 def _train(run: Run, study: Study, stop_after: int | None = None) -> None:
@@ -450,13 +455,15 @@ def _write_json(path: Path, found: Mapping[str, Any]) -> None:
 
 def _timed(recipe: Recipe, updates: int, seed: int, rate: float) -> Recipe:
     """Returns a recipe that makes ``updates`` updates and never stops early."""
-    train = replace(
-        recipe.train,
-        steps=updates,
-        epochs=None,
-        minutes=None,
-        seed=seed,
-        learning_rate=rate,
-        patience=recipe.train.validations,
+    return replace(
+        recipe,
+        train=replace(
+            recipe.train,
+            steps=updates,
+            epochs=None,
+            minutes=None,
+            seed=seed,
+            learning_rate=rate,
+            patience=recipe.train.validations,
+        ),
     )
-    return replace(recipe, train=train)

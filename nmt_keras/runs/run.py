@@ -184,13 +184,14 @@ class Run:
         """Returns facts for the manifest of an export. An ensemble has the facts of its first run, without scores."""
         checkpoint, *others = translator.checkpoints
         licence = read_origin(self.folder).licence
-        codes = zip(("source", "target"), languages, strict=True)
         return {
             "recipe": dataclasses.asdict(self.recipe),
             "command": train_command(self.recipe, imports(self.folder)),
             "corpus": read_json(self.folder / CORPUS) | ({"licence": licence} if licence else {}),
             "ancestors": [{**each, "run": _short_name(Path(each["run"]))} for each in read_ancestors(self.folder)],
-            "languages": {side: code for side, code in codes if code is not None},
+            "languages": {
+                side: code for side, code in zip(("source", "target"), languages, strict=True) if code is not None
+            },
             "scores": {} if others else self.scores(checkpoint),
         }
 

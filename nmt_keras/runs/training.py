@@ -82,9 +82,13 @@ def train_run(
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
-    if (source := options.init_from) is not None:
-        other = "another directory than RunOptions.init_from"
-        require(Path(source).resolve() != folder.resolve(), "run", other, str(folder), "A fine-tuned run is a new run.")
+    require(
+        options.init_from is None or Path(options.init_from).resolve() != folder.resolve(),
+        "run",
+        "another directory than RunOptions.init_from",
+        str(folder),
+        "A fine-tuned run is a new run.",
+    )
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
     with sole_writer(folder) if chief else nullcontext(), reporting_lost_workers(replicas):
         recipe = resolve_recipe(folder, recipe)  # another process may have created the run meanwhile
@@ -185,8 +189,12 @@ def _require_no_other_files(folder: Path) -> None:
 
     A start copies the best checkpoint first and then writes the vocabularies, before all other files.
     """
-    places = RECORD_FILE, CORPUS, ORIGIN, LOG, CHECKPOINTS, f"{INITIAL}/*"
-    found = [path for place in places for path in folder.glob(place) if path != folder / INITIAL / "best"]
+    found = [
+        path
+        for place in (RECORD_FILE, CORPUS, ORIGIN, LOG, CHECKPOINTS, f"{INITIAL}/*")
+        for path in folder.glob(place)
+        if path != folder / INITIAL / "best"
+    ]
     require(
         not found or ((folder / "source" / "text.json").exists() and not (folder / RECORD_FILE).exists()),
         "run",
@@ -218,8 +226,10 @@ def _copy_exported(version: Path, to: Path, recipe: Recipe) -> tuple[Tokenizers,
     # SGD, because the checkpoint contains the optimizer, which starts from the beginning
     updater = Updater(model, replace(recipe.train, optimizer="sgd", precision="float32"))
     Checkpoints(to, updater).save("best", Progress(step=checkpoint["step"]))
-    parent = {"run": str(version.resolve()), "checkpoint": checkpoint, "corpus": manifest["corpus"]}
-    return tokenizers, [parent, *manifest.get("ancestors", ())]
+    return tokenizers, [
+        {"run": str(version.resolve()), "checkpoint": checkpoint, "corpus": manifest["corpus"]},
+        *manifest.get("ancestors", ()),
+    ]
 
 
 def _require_tokenizers(recipe: Recipe, copied: Tokenizers) -> None:
@@ -275,14 +285,12 @@ def validation(
     rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
     rows = {bucket: min(count, MAX_ROWS) for bucket, count in rows.items()}
     batches = Batches(source, target, batch_size=rows, buckets=buckets, pool_size=len(pairs), seed=0)
-    ids = tf.TensorSpec([None, None], tf.int32)
     measure = tf.function(
         lambda source, target: batch_loss(model, source, target, smoothing=0.0),
-        input_signature=[ids, ids],
+        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
         autograph=False,
     )
-    spaced = np.linspace(0, len(pairs) - 1, config.validation_sentences)
-    sample = [pairs[i] for i in np.unique(spaced.astype(int))]
+    sample = [pairs[i] for i in np.unique(np.linspace(0, len(pairs) - 1, config.validation_sentences, dtype=int))]
     language, tokenizer = (origin.language_tags[1], origin.bleu_tokenizer) if origin else (None, None)
 
     def validate() -> dict[str, float]:

@@ -63,8 +63,7 @@ def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = CorpusOptions(("a.ja", "a.en"), source_language="ja", target_language="en", max_malformed=0.5)
     write_origin(tmp_path / "run", options)
-    kept = read_origin(tmp_path / "run")
-    assert kept == replace(options, corpus=(str(tmp_path / "a.ja"), str(tmp_path / "a.en")))
+    assert read_origin(tmp_path / "run") == replace(options, corpus=(str(tmp_path / "a.ja"), str(tmp_path / "a.en")))
     write_origin(tmp_path / "run", CorpusOptions(("sample",)))
     assert read_origin(tmp_path / "run").corpus == ("sample",)
 

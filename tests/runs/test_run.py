@@ -130,21 +130,16 @@ def test_after_a_start_that_failed_the_same_command_may_have_another_recipe(corp
     assert Run(tmp_path).recipe == recipe
 
 
-@pytest.mark.parametrize("name", ["corpus.json", "log.jsonl", "initial/notes.txt"])
-def test_a_new_run_overwrites_no_file_of_another_kind(corpus, tmp_path, name):
-    (tmp_path / "initial").mkdir()
-    (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=rf"^run: expected a new folder or a run, received .*{name}"):
-        Run(tmp_path, TINY_RECIPE).train(corpus, lambda _: None, lambda *_: None)
-    assert contents(tmp_path) == {name: b"mine"}
-
-
-def test_a_new_run_does_not_overwrite_the_vocabularies_of_a_prepared_corpus(corpus, tmp_path):
-    (tmp_path / "source").mkdir()
-    for name in ("source/text.json", "prepared.json"):
+@pytest.mark.parametrize(
+    "names", [["corpus.json"], ["log.jsonl"], ["initial/notes.txt"], ["source/text.json", "prepared.json"]]
+)
+def test_a_new_run_overwrites_no_file_of_another_kind_and_no_prepared_corpus(corpus, tmp_path, names):
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=r"^run: expected a new folder or a run, received .*prepared\.json"):
+    with pytest.raises(ValueError, match=rf"^run: expected a new folder or a run, received .*{names[-1]}"):
         Run(tmp_path, TINY_RECIPE).train(corpus, lambda _: None, lambda *_: None)
+    assert contents(tmp_path) == dict.fromkeys(names, b"mine")
 
 
 def test_a_run_is_not_fine_tuned_into_itself(folder, corpus):
