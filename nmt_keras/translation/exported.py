@@ -89,9 +89,11 @@ class ServedTranslator(Translator):
         return Scored(**self._signature("score")(source=source, target=target))
 
     def _signature(self, name: str) -> Any:
-        if name not in self.loaded.signatures:
-            raise ValueError(
-                f"{self.path}: expected a SavedModel with signature {name!r}, received "
-                f"{sorted(self.loaded.signatures)}. Export a translator with nmt_keras.export."
-            )
+        require(
+            name in self.loaded.signatures,
+            str(self.path),
+            f"a SavedModel with signature {name!r}",
+            sorted(self.loaded.signatures),
+            "Export a translator with nmt_keras.export.",
+        )
         return self.loaded.signatures[name]

@@ -87,11 +87,9 @@ class ModelTranslator(Translator):
         sizes = model.source_vocabulary_size, model.target_vocabulary_size
         wanted = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
         require(sizes == wanted, "model", f"the vocabulary sizes of the tokenizers, {wanted}", sizes)
-        models = models_of(model)
-        positions = min(getattr(each.decoder, "max_positions", math.inf) for each in models)
-        expected = f"max_tokens of at most {positions}, the decoder's positions"
+        positions = min(getattr(each.decoder, "max_positions", math.inf) for each in models_of(model))
         for name, limit in (("search", search.max_tokens), ("target_tokenizer", target_tokenizer.config.max_tokens)):
-            require(limit <= positions, name, expected, limit)
+            require(limit <= positions, name, f"max_tokens of at most {positions}, the decoder's positions", limit)
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.codec = Codec(source_tokenizer, target_tokenizer)
@@ -326,18 +324,16 @@ class ModelTranslator(Translator):
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
         inputs = SearchInputs(encoded.memory, tf.not_equal(source.ids, PAD), limits, prefix)
         length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
-        ranking = Ranking(length_penalty, config.coverage_beta)
-        constraints = Constraints(
-            config.min_tokens, config.unk_allowed, config.no_repeat_ngram_size, config.repetition_penalty
-        )
         return beam_search(
             self.model.step,
             self.model.initial_state(encoded.memory),
             inputs,
             beam_size=config.beam_size,
             n_best=n_best,
-            ranking=ranking,
-            constraints=constraints,
+            ranking=Ranking(length_penalty, config.coverage_beta),
+            constraints=Constraints(
+                config.min_tokens, config.unk_allowed, config.no_repeat_ngram_size, config.repetition_penalty
+            ),
         )
 
 

@@ -128,8 +128,7 @@ def _require_strings(name: str, texts: Sequence[str]) -> None:
 
 def _rows(batch: Batch) -> list[Batch]:
     """Returns the rows of a batch as records of arrays."""
-    columns = [column.numpy() for column in batch]
-    return [type(batch)(*row) for row in zip(*columns, strict=True)]
+    return [type(batch)(*row) for row in zip(*(column.numpy() for column in batch), strict=True)]
 
 
 def _strings(tokens: np.ndarray) -> list[str]:

@@ -41,8 +41,7 @@ def decode_texts(
     places = tf.where(is_sentence & kept)  # [M, 1], indices of the M sentences among all parts
     fields = Decoded._fields if with_sentences else ("translation", "truncated")
     like = {name: _SPECS[name] for name in fields}
-    found_sentences = [tf.gather_nd(source, places)]
-    decoded = in_parts(lambda part: decode(*part)._asdict(), found_sentences, SENTENCES_AT_ONCE, like)
+    decoded = in_parts(lambda part: decode(*part)._asdict(), [tf.gather_nd(source, places)], SENTENCES_AT_ONCE, like)
     parts = tf.tensor_scatter_nd_update(source, places, decoded["translation"])
     before = tf.concat([[""], parts[:-1]], 0)
     joint = tf.where(tf.strings.regex_full_match(before, f"(?s).*[{WIDE}]"), "", " ")

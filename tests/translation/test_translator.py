@@ -120,11 +120,6 @@ SEARCHES = {
 }
 
 
-@pytest.fixture(scope="module", params=list(SEARCHES))
-def searching(request, translator):
-    return with_search(translator, **SEARCHES[request.param])
-
-
 @pytest.fixture(scope="module")
 def beam(translator):
     """The translator with beam search and all options of its ranking."""
@@ -136,7 +131,9 @@ def in_bfloat16(translator):
     return with_search(translator, beam_size=4, precision="bfloat16")
 
 
-def test_order_and_batch_mates_change_no_translation(searching):
+@pytest.mark.parametrize("search", SEARCHES)
+def test_order_and_batch_mates_change_no_translation(translator, search):
+    searching = with_search(translator, **SEARCHES[search])
     alone = [searching.translate([sentence])[0] for sentence in SENTENCES]
     assert len({translation.text for translation in alone}) > 3  # different texts, so that the order is tested
     expect_equal(searching.translate(SENTENCES), alone)

@@ -51,11 +51,6 @@ def test_tokens_that_no_space_separates_are_one_word():
     np.testing.assert_allclose(found.alignment, wanted)
 
 
-def test_white_space_other_than_spaces_and_tabs_is_inside_a_word():
-    found = written_words(aligned(["10", "km", "\u00e9.", ""], ["x", ""]), "10\xa0km e\u0301.\u202f", "x")
-    assert found.source == ["10 km", "é.", ""]
-
-
 def test_a_word_that_was_cut_off_has_no_weights_and_no_links():
     found = written_words(aligned(["uno", ""], ["one", ""]), "uno dos", "one two")
     assert found.source == ["uno", "dos", ""]
@@ -63,9 +58,17 @@ def test_a_word_that_was_cut_off_has_no_weights_and_no_links():
     assert links(found) == [(0, 0)]
 
 
-def test_words_are_found_despite_decomposed_accents_and_kept_if_the_sentence_lacks_them():
-    found = written_words(aligned(["¿", "Está", "?", ""], ["x", ""]), "¿Esta\u0301?", "y")
-    assert (found.source, found.target) == (["¿Está?", ""], ["x", ""])
+@pytest.mark.parametrize(
+    ("source", "sentence", "words"),
+    [
+        (["¿", "Está", "?", ""], "¿Esta\u0301?", ["¿Está?", ""]),
+        # white space other than spaces and tabs is inside a word
+        (["10", "km", "\u00e9.", ""], "10\xa0km e\u0301.\u202f", ["10 km", "é.", ""]),
+    ],
+)
+def test_words_are_found_despite_decomposed_accents_and_kept_if_the_sentence_lacks_them(source, sentence, words):
+    found = written_words(aligned(source, ["x", ""]), sentence, "y")
+    assert (found.source, found.target) == (words, ["x", ""])
 
 
 @pytest.mark.parametrize(
