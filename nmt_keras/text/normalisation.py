@@ -108,6 +108,11 @@ def cut_bytes(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _normalise(text: tf.Tensor) -> tf.Tensor:
     """Applies the steps 3 to 6 to valid UTF-8, [B] string."""
-    for pattern, replacement in STEPS:
+    return tf_text.normalize_utf8(in_steps(text, STEPS), "NFC")
+
+
+def in_steps(text: tf.Tensor, steps: Iterable[tuple[str, str]]) -> tf.Tensor:
+    """Returns strings after replacements, each a pattern and its replacement, in their order."""
+    for pattern, replacement in steps:
         text = tf.strings.regex_replace(text, pattern, replacement)
-    return tf_text.normalize_utf8(text, "NFC")
+    return text

@@ -14,7 +14,6 @@ training pairs decide once, and the tokenizer of the source stores the decision.
 same words in a source, whatever its target contains.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -24,7 +23,7 @@ import tensorflow as tf
 
 from nmt_keras.io.markup import MARKUP, POSITIONAL
 from nmt_keras.text.capitals import to_lower
-from nmt_keras.text.normalisation import in_blocks
+from nmt_keras.text.normalisation import in_blocks, in_steps
 
 PLACEHOLDERS = 8
 """K: maximum number of copied words in a sentence."""
@@ -87,14 +86,11 @@ INSIDE = ",? |['’]"
 APART = f" *{LEFT}|{RIGHT} *"
 """Pattern of what stands between markup and its words before ``joined``."""
 
-_SCRIPTS = re.findall(
-    r"\w+",
-    """
+_SCRIPTS = """
     Arabic Armenian Bengali Canadian_Aboriginal Cherokee Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi
     Han Hangul Hebrew Hiragana Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Nko Oriya Sinhala Syriac
     Tamil Telugu Thaana Thai Tibetan Tifinagh Yi
-    """,
-)
+"""
 SHAPE = (
     (r"[\p{L}\p{M}]+", "a"),
     ("[0-9]", "0"),
@@ -102,7 +98,8 @@ SHAPE = (
     (r"^([^09]*)([09])[09]*([.,:/ \-][09])", r"\1\2\3"),
     (r"([., ](?:000|999))+\b", r"\1"),
 )
-"""Replacements that turn a word into its shape."""
+"""Replacements that turn a word into its shape: 0 or 9 for each digit, and a for letters. Digits before a separator are
+one, as are thousands."""
 _KNOWN, _UNCOPIED = 1, 2  # flags of a word
 
 
@@ -116,7 +113,7 @@ class KnownWords(NamedTuple):
     words: tuple[str, ...]
     capitals_mark_names: bool
     uncopied: tuple[str, ...] = ()  # in lower case
-    uncopied_shapes: tuple[str, ...] = ()  # 0.000 for 1.500 and 12.500, @a for @law; see ``_shapes``
+    uncopied_shapes: tuple[str, ...] = ()  # 0.000 for 1.500 and 12.500, @a for @law; see ``SHAPE``
 
 
 def known_words(lines: Iterable[str]) -> KnownWords:
@@ -145,8 +142,8 @@ def uncopied(counts: Counter[str], copied: Counter[str], known: KnownWords) -> K
     lower = _strings(to_lower(flat))
     found = {small for word, small in zip(words, lower, strict=True) if 2 * copied[word] <= counts[word]}
     is_form = _is(MARKUP, flat) | _is_foreign(flat, foreign_letters(known)) | _is(FORM, flat)
-    forms = is_form.numpy().tolist()
-    shapes = [(shape, small) for shape, small, form in zip(_strings(_shapes(flat)), lower, forms, strict=True) if form]
+    forms = tf.boolean_mask(flat, is_form)
+    shapes = [*zip(_strings(in_steps(forms, SHAPE)), _strings(to_lower(forms)), strict=True)]
     total, missing = Counter(shape for shape, _ in shapes), Counter(shape for shape, small in shapes if small in found)
     often = {shape for shape, count in total.items() if count >= MIN_WORDS_OF_SHAPE and 2 * missing[shape] >= count}
     return known._replace(
@@ -174,9 +171,7 @@ class Words:
     """
 
     def __init__(self, text: tf.Tensor, max_words: int | None = None):
-        for pattern, replacement in DIVISION:
-            text = tf.strings.regex_replace(text, pattern, replacement)
-        parts = tf.strings.split(text, SEPARATOR)
+        parts = tf.strings.split(in_steps(text, DIVISION), SEPARATOR)
         self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
         self.flat = self.parts.flat_values  # [N] string
         # int32, because oneDNN reports an error for sums of int64
@@ -195,8 +190,8 @@ class Words:
 
     def beside(self, middle: tf.Tensor, left: str, right: str) -> tf.Tensor:
         """Returns ``middle`` [N] string, with ``left`` and ``right`` on the sides on which markup touches a word."""
-        sides = (tf.where(joins, sign, "") for joins, sign in zip(self._joins, (left, right), strict=True))
-        return tf.strings.join([next(sides), middle, next(sides)])
+        joins_before, joins_after = self._joins
+        return tf.strings.join([tf.where(joins_before, left, ""), middle, tf.where(joins_after, right, "")])
 
     def contain(self, copies: Copies) -> tf.Tensor:
         """Returns [B, K] bool: the copied words that their sentence contains."""
@@ -259,7 +254,7 @@ class Placeholders(tf.Module):
         short &= other | _is("..+", words.flat)
         form = other | _is(FORM, words.flat)
         flags = tf.bitwise.bitwise_or(self._flags.lookup(words.flat), self._flags.lookup(to_lower(words.flat)))
-        shape_flags = self._flags.lookup(SEPARATOR + _shapes(words.flat))
+        shape_flags = self._flags.lookup(SEPARATOR + in_steps(words.flat, SHAPE))
         known, missing = (tf.not_equal(tf.bitwise.bitwise_and(flags, flag), 0) for flag in (_KNOWN, _UNCOPIED))
         found = certain = short & form & tf.equal(shape_flags, 0) & ~(known & missing)
         if self._capitals_mark_names:
@@ -355,18 +350,8 @@ def foreign_letters(known: KnownWords) -> str:
         return ""
     words = tf.constant(known.words, tf.string)
     least = MIN_SHARE_OF_SCRIPT * len(known.words)
-    classes = (rf"\p{{{script}}}" for script in _SCRIPTS)
+    classes = (rf"\p{{{script}}}" for script in _SCRIPTS.split())
     return "".join(each for each in classes if np.count_nonzero(_is(f".*{each}.*", words)) < least)
-
-
-def _shapes(words: tf.Tensor) -> tf.Tensor:
-    """Returns words with 0 or 9 for each digit, and a for letters.
-
-    Digits before a separator are one, as are thousands.
-    """
-    for pattern, replacement in SHAPE:
-        words = tf.strings.regex_replace(words, pattern, replacement)
-    return words
 
 
 def _strings(tensor: tf.Tensor) -> list[str]:

@@ -22,7 +22,7 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, UNK, TokenizerConfig
 from nmt_keras.text.capitals import to_lower
-from nmt_keras.text.normalisation import Normalised, in_blocks, normalise_lines
+from nmt_keras.text.normalisation import Normalised, in_blocks, in_steps, normalise_lines
 from nmt_keras.text.tokens import (
     SPECIAL_SURFACES,
     SPECIALS,
@@ -155,10 +155,7 @@ class WordTokenizer(Tokenizer):
         and English quotes are taken in pairs. No space surrounds Chinese and Japanese marks. This is a best effort:
         "90 %" is decoded as "90%".
         """
-        text = spell(ids, lengths, self._spelling, replacements, before=" ")
-        for pattern, replacement in _REJOINING:
-            text = tf.strings.regex_replace(text, pattern, replacement)
-        return text
+        return in_steps(spell(ids, lengths, self._spelling, replacements, before=" "), _REJOINING)
 
     def surfaces(self, ids: tf.Tensor, replacements: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the surface of each token; see ``Tokenizer.surfaces``."""

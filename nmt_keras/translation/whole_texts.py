@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from nmt_keras.io.sentences import BORDER, MAX_SENTENCES, RULES, WIDE
-from nmt_keras.text.normalisation import cut_bytes
+from nmt_keras.text.normalisation import cut_bytes, in_steps
 from nmt_keras.translation.records import MAX_BYTES, Decoded, in_parts
 
 SENTENCES_AT_ONCE = 64
@@ -87,9 +87,7 @@ def split_sentences(text: tf.Tensor) -> tf.RaggedTensor:
         [B, (P)] string: a sentence, the white space after it, the next sentence, and so on. P is odd. Parts are empty
         before leading white space, after trailing white space, and where no white space separates two sentences.
     """
-    for pattern, replacement in RULES:
-        text = tf.strings.regex_replace(text, pattern, replacement)
-    return tf.strings.split(text, BORDER)
+    return tf.strings.split(in_steps(text, RULES), BORDER)
 
 
 _SPECS = {
