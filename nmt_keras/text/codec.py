@@ -60,7 +60,7 @@ class Codec(tf.Module):
         foreign = "" if self._placeholders is None else self._placeholders.foreign
         marked = sentences.marked(copies, keeps_uncertain=True)
         has_words = tf.strings.regex_full_match(marked, has_letters(foreign))
-        return Source(self._source_tokens(sentences, copies), copies, sentences.capitals, has_words)
+        return Source(sentences.encoded(copies, keeps_uncertain=True), copies, sentences.capitals, has_words)
 
     def encode_target(self, text: tf.Tensor, source: Source) -> Tokens:
         """Encodes translations of ``source``, or their beginnings.
@@ -69,7 +69,7 @@ class Codec(tf.Module):
             text: [B] string.
             source: Their source sentences.
         """
-        return self._target_tokens(_Sentences(text, self.target_tokenizer, source.capitals), source.copies)
+        return _Sentences(text, self.target_tokenizer, source.capitals).encoded(source.copies)
 
     def encode_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[Tokens, Tokens]:
         """Encodes training pairs. The copied words are those of the sources, as in translation.
@@ -81,10 +81,9 @@ class Codec(tf.Module):
         """
         with tf.device("/CPU:0"):
             sources, targets = self._sentences(source, target)
-            copies = None
-            if self._placeholders is not None:
-                copies = self._placeholders.find_for_training(sources.words, targets.words)
-            return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
+            placeholders = self._placeholders
+            copies = None if placeholders is None else placeholders.find_for_training(sources.words, targets.words)
+            return sources.encoded(copies, keeps_uncertain=True), targets.encoded(copies)
 
     def learn_copying(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Stores which words training pairs often do not copy with the tokenizer of the source.
@@ -182,13 +181,6 @@ class Codec(tf.Module):
         sources = _Sentences(source, self.source_tokenizer)
         return sources, _Sentences(target, self.target_tokenizer, sources.capitals)
 
-    def _source_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
-        words = None if copies is None else tf.where(copies.certain, copies.words, "")
-        return sentences.encoded(sentences.marked(copies, keeps_uncertain=True), words)
-
-    def _target_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
-        return sentences.encoded(sentences.marked(copies), None if copies is None else copies.words)
-
 
 class _Sentences:
     """Normalised sentences of one side, as written and in the case in which the model reads them.
@@ -216,16 +208,16 @@ class _Sentences:
         """Returns the sentences with placeholders; see ``Words.marked``."""
         return self.lower if copies is None else self.words.marked(copies, keeps_uncertain)
 
-    def encoded(self, marked: tf.Tensor, words: tf.Tensor | None) -> Tokens:
-        """Encodes the sentences.
+    def encoded(self, copies: Copies | None, keeps_uncertain: bool = False) -> Tokens:
+        """Encodes the sentences with placeholders, whose surfaces are the copied words.
 
-        Args:
-            marked: [B] string, the sentences with placeholders.
-            words: [B, K] string. Surface of each placeholder.
+        A kept word has tokens of its own, so the surface of its placeholder is "". For the arguments, see ``marked``.
         """
+        marked = self.marked(copies, keeps_uncertain)
         tokens = self.tokenizer.encode_normalised(self.normalised._replace(text=marked))
         surface = tokens.surface
-        if words is not None:
+        if copies is not None:
+            words = tf.where(copies.certain, copies.words, "") if keeps_uncertain else copies.words
             surface = replaced(surface, copied_words(tokens.ids, self.tokenizer.first_placeholder, words))
         capitals, like = self.capitals[:, tf.newaxis], self.text[:, tf.newaxis]
         return tokens._replace(text=self.text, surface=_written(surface, capitals, like))
