@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from nmt_keras.config import require
 from nmt_keras.export.assets import Weights
+from nmt_keras.export.resources import as_float16
 
 SCALES = ".scales"
 """End of the name of an int8 matrix's scales."""
@@ -34,17 +34,7 @@ def in_float16(weights: Weights) -> dict[str, np.ndarray]:
     Raises:
         ValueError: a weight is too large.
     """
-    most = np.finfo(np.float16).max
-    for name, value in weights.items():
-        hint = "Omit --float16."
-        require(
-            bool((np.abs(value) <= most).all()),
-            "--float16",
-            f"weights of at most {most:g}",
-            f"a larger one in {name}",
-            hint,
-        )
-    return {name: value.astype(np.float16) for name, value in weights.items()}
+    return {name: as_float16(value, name, "--float16", "Omit --float16.") for name, value in weights.items()}
 
 
 def as_read(rows: Weights) -> dict[str, np.ndarray]:

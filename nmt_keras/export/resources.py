@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras.config import require
+
 if TYPE_CHECKING:
     import keras
 
@@ -21,6 +23,23 @@ STORED = tf.float16
 def is_halved(weight: tf.Variable | keras.Variable, half_precision: bool) -> bool:
     """Returns ``True`` if an export stores ``weight`` in half precision."""
     return half_precision and tf.as_dtype(weight.dtype) == tf.float32
+
+
+def as_float16(values: np.ndarray, name: str, where: str, hint: str) -> np.ndarray:
+    """Returns the values of the weight ``name`` in half precision.
+
+    Args:
+        values: Values of the weight.
+        name: Name of the weight.
+        where: Name of the option that asks for half precision.
+        hint: Remedy, as a sentence at the end of an error.
+
+    Raises:
+        ValueError: the weight is too large.
+    """
+    largest = np.abs(values).max()
+    require(bool(largest <= STORED.max), where, f"weights of at most {STORED.max:g}", f"{largest:g} in {name}", hint)
+    return values.astype(STORED.as_numpy_dtype)
 
 
 class Resources(tf.Module):
@@ -43,8 +62,7 @@ class Resources(tf.Module):
         self.codec = translator.codec
         self.unknown_words = translator.unknown_words
         weights = [variable.value for variable in translator.model.variables]
-        halved = [weight for weight in weights if is_halved(weight, half_precision)]
-        self.half_precision_weights = [HalfPrecisionWeight(weight) for weight in halved]
+        self.half_precision_weights = [HalfPrecisionWeight(each) for each in weights if is_halved(each, half_precision)]
         self.weights = [weight for weight in weights if not is_halved(weight, half_precision)]
         # a TrackableResource tracks no variables itself
         self.stored = [weight.stored for weight in self.half_precision_weights]
@@ -66,12 +84,7 @@ class HalfPrecisionWeight(tf.saved_model.experimental.TrackableResource):
 
     def __init__(self, weight: tf.Variable):
         super().__init__()
-        half = tf.cast(weight, STORED)
-        if not np.isfinite(half.numpy()).all():
-            raise ValueError(
-                f"half_precision: expected weights of at most {STORED.max:g}, received "
-                f"{np.abs(weight.numpy()).max():g} in {weight.name}. Export in full precision."
-            )
+        half = as_float16(weight.numpy(), weight.name, "half_precision", "Export in full precision.")
         self.stored = tf.Variable(half, trainable=False)
         self._weight = weight
         self._name = f"half-precision-{uuid.uuid4()}"  # two versions in one process must not share a variable
