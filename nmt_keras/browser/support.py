@@ -1,6 +1,6 @@
 """Models, tokenizers and searches that the JavaScript engine can compute."""
 
-from functools import reduce
+from operator import attrgetter
 from types import SimpleNamespace
 
 from nmt_keras.config import ModelConfig, SearchConfig, TokenizerConfig
@@ -28,10 +28,9 @@ SUPPORTED: dict[str, tuple[object, ...]] = {
 def unsupported(model: ModelConfig, search: SearchConfig, *tokenizers: TokenizerConfig) -> list[str]:
     """Returns the option and value of each part that the engine lacks, such as "--model.decoder.cell lstm"."""
     configs = SimpleNamespace(model=model, search=search)
-    values = {field: reduce(getattr, field.split("."), configs) for field in SUPPORTED}
+    values = {field: attrgetter(field)(configs) for field in SUPPORTED}
     found = [f"--{field} {value}" for field, value in values.items() if value not in SUPPORTED[field]]
-    sides = zip(("source", "target"), tokenizers, strict=True)
-    for side, tokenizer in sides:
+    for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
         found += [f"--{side}.kind word"] * (tokenizer.kind == "word")
         found += [f"--{side}.sentencepiece_model"] * bool(tokenizer.sentencepiece_model)
     return [each.replace("_", "-") for each in found]

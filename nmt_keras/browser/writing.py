@@ -82,11 +82,10 @@ def tokenizer_facts(tokenizer: Tokenizer) -> dict[str, Any]:
     """Returns the facts that the engine reads of a subword tokenizer. ``pieces`` [V] are texts with float32 scores."""
     assert isinstance(tokenizer, SubwordTokenizer)
     model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-    scores = (float(f"{model.get_score(piece):.9g}") for piece in range(tokenizer.vocabulary_size))
     return {
         "max_tokens": tokenizer.config.max_tokens,
         "known_words": tokenizer.known_words and tokenizer.known_words._asdict(),
-        "pieces": [(model.id_to_piece(piece), score) for piece, score in enumerate(scores)],
+        "pieces": [(model.id_to_piece(n), float(f"{model.get_score(n):.9g}")) for n in range(len(model))],
     }
 
 
@@ -128,11 +127,14 @@ def _page(
     styles = "".join([read(WEB + "style.css"), *(read(f"page/{each}") for each in own if each.endswith(".css"))])
     fragments = "".join(read(f"page/{each}") for each in own if each.endswith(".html"))
     program = bundle(read, "page/main.js", replaced)
-    languages = manifest.get("languages", {})
-    codes = {f"{side}_language": code for side, code in languages.items()}
-    limits = {"limitations": manifest.get("export", {}).get("limitations", ())}
+    settings = {
+        "name": name,
+        "search": "beam" if search.beam_size > 1 else "align",
+        "limitations": manifest.get("export", {}).get("limitations", ()),
+        **{f"{side}_language": code for side, code in manifest.get("languages", {}).items()},
+    }
     config = {
-        "models": [{"name": name, "search": "beam" if search.beam_size > 1 else "align", **limits, **codes}],
+        "models": [settings],
         "version": manifest.get("version", ""),
         "check": checks,
     }

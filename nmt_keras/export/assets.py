@@ -31,7 +31,6 @@ Weights = Mapping[str, np.ndarray]
 """Weights by name."""
 SIDES = ("source", "target")
 WEIGHTS = Path("assets") / "weights.json"
-_KEY = "{}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def named_variables(model: Predictor) -> Iterator[tuple[str, keras.Variable]]:
@@ -67,4 +66,4 @@ def read_weights(version_folder: Path) -> dict[str, np.ndarray]:
     """Returns the weights of a version by name, in the precision in which they are stored."""
     reader = tf.train.load_checkpoint(str(literal(version_folder) / "variables" / "variables"))
     entries = read_json(version_folder / WEIGHTS)
-    return {name: reader.get_tensor(_KEY.format(entry["key"])) for name, entry in entries.items()}
+    return {name: reader.get_tensor(f"{entry['key']}/.ATTRIBUTES/VARIABLE_VALUE") for name, entry in entries.items()}

@@ -96,10 +96,10 @@ def _training(
         table(("set", "pairs", "sha256"), rows),
     ]
     if command is not None:
-        facts.append(
-            "Command of the recipe, without `--init-from`, `--more-minutes` and corpus options such as `--alignments`:"
-        )
-        facts.append(f"    {command}")
+        facts += [
+            "Command of the recipe, without `--init-from`, `--more-minutes` and corpus options such as `--alignments`:",
+            f"    {command}",
+        ]
     return "\n\n".join(["## Training", *facts])
 
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from nmt_keras.io.files import literal
 
-SCRIPT = Path(__file__).with_name("run_saved_model.py")
-
 # Runs a script without Keras and this package. Importing either raises ImportError, even if TensorFlow imports it.
 _WITHOUT_KERAS = (
     "import runpy, sys; "
@@ -54,7 +52,7 @@ def ask(
     """
     job = {"folder": str(literal(folder.resolve())), "requests": [request._asdict() for request in requests]}
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [python, "-I", "-c", _WITHOUT_KERAS, SCRIPT]
+    command = [python, "-I", "-c", _WITHOUT_KERAS, Path(__file__).with_name("run_saved_model.py")]
     try:
         done = subprocess.run(
             command, input=json.dumps(job).encode(), capture_output=True, env=environment, timeout=seconds, check=True

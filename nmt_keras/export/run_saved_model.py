@@ -20,19 +20,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# The kernels of tensorflow_text that an export may use. Importing the package would import Keras.
-TEXT_KERNELS = ("_normalize_ops", "_sentencepiece_tokenizer")
-INITIALISERS = ("__saved_model_init_op", "__saved_model_train_op")
-"""Entries of ``signature_def`` that are not signatures."""
-
 
 def load_text_kernels() -> None:
-    """Registers the kernels of tensorflow_text that TensorFlow Serving contains, without importing the package."""
+    """Registers the kernels of tensorflow_text that exports use, and that TensorFlow Serving contains.
+
+    Importing the package would import Keras.
+    """
     spec = importlib.util.find_spec("tensorflow_text")
     if spec is None or spec.submodule_search_locations is None:
         raise ImportError("tensorflow-text is not installed. Install the version that matches TensorFlow.")
     (package,) = spec.submodule_search_locations
-    for name in TEXT_KERNELS:
+    for name in ("_normalize_ops", "_sentencepiece_tokenizer"):
         tf.load_op_library(str(Path(package) / "python" / "ops" / f"{name}.so"))
 
 
@@ -47,7 +45,7 @@ def facts(loaded: Any) -> dict[str, Any]:
         "signatures": {
             f"{signature}, {kind} {name}": type_of(info)
             for signature, definition in loaded.signature_def.items()
-            if signature not in INITIALISERS
+            if not signature.startswith("__saved_model")  # an initialiser
             for kind, ends in (("input", definition.inputs), ("output", definition.outputs))
             for name, info in ends.items()
         },

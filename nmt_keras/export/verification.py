@@ -10,6 +10,7 @@ from typing import Any
 from nmt_keras.config import require
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.fresh_process import Answers, Request, ask
+from nmt_keras.manifest import SAVED_MODEL
 
 STRANGE = ("¿Dónde está mi hermana?", "", "   ", "No.", "😀 👨‍👩‍👧 🇪🇸", "palabra " * 1250, "\udcff\udcc3(\udce2\udc82")
 """Difficult texts. The last one is not UTF-8."""
@@ -69,8 +70,8 @@ def verify(
         ValueError: ``version_folder`` is not an exported version.
         FileNotFoundError: the interpreter does not exist.
     """
-    found = version_folder / "saved_model.pb"
-    require(found.is_file(), "version_folder", "saved_models/NAME/VERSION with a saved_model.pb", str(version_folder))
+    is_version = (version_folder / SAVED_MODEL).is_file()
+    require(is_version, "version_folder", f"saved_models/NAME/VERSION with a {SAVED_MODEL}", str(version_folder))
     try:
         answers = ask(version_folder, list(REQUESTS.values()), python, seconds)
     except RuntimeError as error:
@@ -79,12 +80,8 @@ def verify(
     return {f"runs with {libraries}, without Keras and nmt_keras": [], **checks(answers)}
 
 
-Replies = Mapping[tuple[str, str], list[dict[str, Any]]]
-"""Replies to each feed, by signature and name of the feeds."""
-
-
-def named(answers: Answers) -> Replies:
-    """Returns the replies to ``REQUESTS``."""
+def named(answers: Answers) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
+    """Returns the replies to each feed of ``REQUESTS``, by signature and name of the feeds."""
     return dict(zip(REQUESTS, answers.replies, strict=True))
 
 

@@ -50,8 +50,6 @@ _RESERVED = "\u2585"  # the trainer skips lines with it
 _BYTE_PIECES = 256
 MAX_LINES = 2_000_000
 """Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
-_MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192 would skip paragraphs
-_THREADS = 4  # fixed, because the number of threads changes the order of floating-point sums, and thereby the model
 _RULES = Path(__file__).with_name("sentencepiece_rules.bin")
 """Part of a SentencePiece model: a rule for U+0001, which ``normalise`` removes. TensorFlow Text prints a message
 whenever it loads a model without rules. Serialized messages that follow each other are read as one."""
@@ -117,7 +115,7 @@ class SubwordTokenizer(Tokenizer):
                 model_type="unigram" if config.kind == "subword" else "char",
                 vocab_size=config.vocabulary_size,
                 hard_vocab_limit=False,
-                max_sentence_length=_MAX_LINE_BYTES,
+                max_sentence_length=1 << 20,  # the trainer skips longer lines, by default paragraphs of 4192 bytes
                 character_coverage=1.0,
                 byte_fallback=True,
                 normalization_rule_name="identity",
@@ -131,7 +129,7 @@ class SubwordTokenizer(Tokenizer):
                 bos_piece=SPECIALS[START],
                 eos_piece=SPECIALS[END],
                 user_defined_symbols=list(SIGNS) if placeholders else [],
-                num_threads=_THREADS,
+                num_threads=4,  # fixed, because it changes the order of floating-point sums, and thereby the model
                 minloglevel=2,  # errors only
             )
         except RuntimeError as error:
