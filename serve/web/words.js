@@ -33,12 +33,12 @@ const RIGHT_TO_LEFT = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "
  */
 export function alignWords(sourceTokens, targetTokens, weights) {
   const [source, target] = [group(sourceTokens), group(targetTokens)];
+  /** @type {(rows: number[], columns: number[]) => number} */
+  const sum = (rows, columns) => rows.flatMap((t) => columns.map((s) => weights[t][s])).reduce((a, b) => a + b, 0);
   return {
     source: source.map(({ text }) => text),
     target: target.map(({ text }) => text),
-    weights: target.map(({ positions: rows }) =>
-      source.map(({ positions }) => sum(rows.map((t) => sum(positions.map((s) => weights[t][s])))) / rows.length),
-    ),
+    weights: target.map(({ positions: rows }) => source.map(({ positions }) => sum(rows, positions) / rows.length)),
   };
 }
 
@@ -116,9 +116,4 @@ export function group(tokens) {
 function isApart(before, token) {
   const [last, first] = [[...before].at(-1), [...token][0]];
   return last !== undefined && first !== undefined && SPACELESS.test(last + first) && !/^\p{M}/u.test(first);
-}
-
-/** @param {number[]} numbers */
-function sum(numbers) {
-  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -62,8 +62,7 @@ export class Matrix {
     const { inputs, outputs, columns, paddedRows } = this;
     const count = x.length / inputs;
     const [inX, inY, room] = [count * columns, count * paddedRows, 4 * columns].map(scratch);
-    if (columns === inputs) floats.set(x, inX);
-    else for (let q = 0; q < count; q++) {
+    for (let q = 0; q < count; q++) {
       floats.set(rowsOf(x, inputs, q), inX + q * columns);
       floats.fill(0, inX + q * columns + inputs, inX + (q + 1) * columns);
     }

@@ -47,9 +47,18 @@ export class Translator {
     return { ...inspect(this.model, this.searches.align[0], source, decode, options), sentences: sentences.length };
   }
 
-  /** Returns true if a text seems to be in the target language. */
+  /**
+   * Returns true if at least two words of a text, and more than half, are words of the target's vocabulary that the
+   * source's training data lacks. Capitalised words within a text do not count, because they may be names.
+   */
   isInTargetLanguage(text) {
-    return this.codec.isInTargetLanguage(text);
+    const { rules } = this;
+    const { target, placeholders } = this.codec;
+    if (placeholders === null) return false;
+    const words = (rules.inCapitals(text) ? rules.toLower(text) : text).match(/[\p{L}\p{M}]+/gu) ?? [];
+    const counted = words.map((word) => rules.toLower(word)).filter((word, n) => n === 0 || word === words[n]);
+    const foreign = counted.filter((word) => target.has(word) && !placeholders.knows(word));
+    return foreign.length > 1 && 2 * foreign.length > counted.length;
   }
 
   #search(source, config, nBest) {

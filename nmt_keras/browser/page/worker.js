@@ -2,30 +2,24 @@
 
 import { Translator } from "../engine/translator.js";
 
-const assets = {}; // by name, a writer of its compressed bytes, and its content
+const assets = { facts: [], weights: [] }; // pieces of their compressed bytes
 let translator;
 
 /** Builds the translator when all pieces of the assets have arrived. */
 async function load() {
-  const [facts, weights] = await Promise.all([assets.facts, assets.weights].map(({ writer, content }) => {
-    writer.close().catch(() => {}); // the content fails
-    return content;
-  }));
+  const [facts, weights] = await Promise.all([assets.facts, assets.weights].map(unpacked));
   translator = new Translator(JSON.parse(new TextDecoder().decode(facts)), weights);
 }
 
-/** Takes a piece of an asset. */
-function receive(name, piece) {
-  if (!(name in assets)) {
-    const { readable, writable } = new DecompressionStream("gzip");
-    assets[name] = { writer: writable.getWriter(), content: new Response(readable).arrayBuffer() };
-  }
-  assets[name].writer.write(fromBase64(piece)).catch(() => {}); // the content fails
+/** Returns the content of an asset, and drops its pieces to free their memory. */
+function unpacked(pieces) {
+  const packed = new Blob(pieces.splice(0));
+  return new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
 onmessage = async ({ data: { id, method, args, asset, piece } }) => {
   if (asset !== undefined) {
-    receive(asset, piece);
+    assets[asset].push(fromBase64(piece));
     return;
   }
   try {

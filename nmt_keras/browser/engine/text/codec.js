@@ -42,17 +42,4 @@ export class Codec {
     const written = (part) => (capitals ? this.rules.toUpper(part, "") : part);
     return { text: written(this.rules.apply("joined", text)), surfaces: surfaces.map(written) };
   }
-
-  /**
-   * Returns true if at least two words of a text, and more than half, are words of the target's vocabulary that the
-   * source's training data lacks. Capitalised words within a text do not count, because they may be names.
-   */
-  isInTargetLanguage(text) {
-    const lower = this.rules.toLower(text);
-    const isLower = this.rules.inCapitals(text);
-    const words = [...(isLower ? lower : text).matchAll(/[\p{L}\p{M}]+/gu)].map(([word]) => word);
-    const counted = words.map((word) => this.rules.toLower(word)).filter((word, n) => n === 0 || word === words[n]);
-    const foreign = counted.filter((word) => this.target.has(word) && !this.placeholders?.knows(word));
-    return this.placeholders !== null && foreign.length > 1 && 2 * foreign.length > counted.length;
-  }
 }
