@@ -1,5 +1,6 @@
 """Exports: their contents, and their replies in a fresh process that runs them as TensorFlow Serving does."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -75,15 +76,17 @@ def expected(translators):
     for kind in CONFIGS:
         search = translators[kind].search
         by_beam = {k: translators[kind].with_search(replace(search, beam_size=k)) for k in (1, BEAMS[kind])}
-        translator, beam = by_beam[search.beam_size], by_beam[BEAMS[kind]]
-        for name in ANSWERED:
-            texts = [raw(feed) for feed in FEEDS[name]]
-            found[kind, "serving_default", name] = [translator.decode(text) for text in texts]
-            found[kind, "align", name] = found[kind, "greedy", name] = [by_beam[1].decode(text) for text in texts]
-            found[kind, "text", name] = [translator.decode_texts(text) for text in texts]
-            found[kind, "sentences", name] = [translator.decode_sentences(text) for text in texts]
-            found[kind, "beam", name] = [beam.decode_nbest(text) for text in texts]
-            found[kind, "score", name] = [translator.decode_scored(text, text) for text in texts]
+        translator = by_beam[search.beam_size]
+        functions = {
+            "serving_default": translator.decode,
+            **dict.fromkeys(("align", "greedy"), by_beam[1].decode),
+            "text": translator.decode_texts,
+            "sentences": translator.decode_sentences,
+            "beam": by_beam[BEAMS[kind]].decode_nbest,
+            "score": lambda text, translator=translator: translator.decode_scored(text, text),
+        }
+        for (signature, function), name in itertools.product(functions.items(), ANSWERED):
+            found[kind, signature, name] = [function(raw(feed)) for feed in FEEDS[name]]
     return found
 
 
