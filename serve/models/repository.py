@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import gc
 import logging
-import math
 import platform
 import threading
 import time
@@ -48,8 +47,8 @@ class LoadedVersion:
     folder: Path
     """Folder of the SavedModel."""
     servable: Servable
-    users: int = 0
-    """Number of requests that use this version."""
+    users: int = 1
+    """Number of requests that use this version, plus 1 until it is unloaded."""
 
 
 class Repository:
@@ -72,12 +71,12 @@ class Repository:
         self._retry_seconds = retry_seconds
         self._is_closing = False
         self._changing = threading.Lock()  # held while versions are loaded, which takes seconds
-        self._lock = threading.Lock()  # held for moments, around everything below
+        # files of each version whose last attempt to load failed, and the time of the next, in monotonic seconds
+        self._failed: dict[tuple[str, int], tuple[Fingerprint, float]] = {}
+        self._lock = threading.RLock()  # held for moments, around everything below
         self._statuses: dict[tuple[str, int], VersionStatus] = {}
         self._loaded: dict[str, dict[int, LoadedVersion]] = {}
         self._labels: dict[str, dict[str, int]] = {}
-        # files of each version whose last attempt to load failed, and the time of the next, in monotonic seconds
-        self._failed: dict[tuple[str, int], tuple[Fingerprint, float]] = {}
 
     # Requests
 
@@ -96,30 +95,22 @@ class Repository:
             StatusError: NOT_FOUND if the version is not loaded; INVALID_ARGUMENT if the label is not assigned.
         """
         with self._lock:
-            loaded = self._find(name, version, label)
+            loaded = self.find(name, version, label)
             loaded.users += 1
         try:
             yield loaded
         finally:
-            with self._lock:
-                loaded.users -= 1
-                is_unloaded = self._loaded[loaded.name].get(loaded.version) is not loaded
-                is_last = is_unloaded and not loaded.users
-            if is_last:
-                self._close(loaded)
+            self._release(loaded)
 
     def find(self, name: str, version: int | None = None, label: str | None = None) -> LoadedVersion:
         """Returns a loaded version for its description. It may be closed at any time; see ``using``."""
-        with self._lock:
-            return self._find(name, version, label)
-
-    def _find(self, name: str, version: int | None, label: str | None) -> LoadedVersion:
         if label is not None:
             if label not in self._labels.get(name, {}):
                 raise invalid(f"Unrecognized servable version label: {label}")
             version = self._labels[name][label]
-        versions = self._loaded.get(name, {})
-        found = versions.get(max(versions, default=0) if version is None else version)
+        with self._lock:
+            versions = self._loaded.get(name, {})
+            found = versions.get(max(versions, default=0) if version is None else version)
         if found is None:
             wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
             raise StatusError(Code.NOT_FOUND, f"Servable not found for request: {wanted}")
@@ -199,8 +190,7 @@ class Repository:
                 logger.warning("Model %s: cannot read %s: %s", config.name, config.base_path, error)
                 continue
             self._update_model(config.name, folders, config.policy)
-        removed = {name for name, _ in [*self.available(), *self._failed]} - {config.name for config in configs}
-        for name in removed:
+        for name in {name for name, _ in [*self.available(), *self._failed]} - {config.name for config in configs}:
             self._update_model(name, {}, Latest())
 
     def _update_model(self, name: str, folders: dict[int, Path], policy: Latest | Specific) -> None:
@@ -215,9 +205,7 @@ class Repository:
         if self._serving(name) & wanted or not wanted:
             for version in self._serving(name) - wanted:
                 self._unload(name, version)
-        with self._lock:
-            for failed in [key for key in self._failed if key[0] == name and key[1] not in folders]:
-                del self._failed[failed]
+        self._failed = {key: each for key, each in self._failed.items() if key[0] != name or key[1] in folders}
 
     def _serving(self, name: str) -> set[int]:
         return {version for model, version in self.available() if model == name}
@@ -256,11 +244,14 @@ class Repository:
         self._set_state(name, version, State.UNLOADING)
         with self._lock:
             loaded = self._loaded[name].pop(version)
-            is_idle = not loaded.users
-        if is_idle:
-            self._close(loaded)
+        self._release(loaded)
 
-    def _close(self, loaded: LoadedVersion) -> None:
+    def _release(self, loaded: LoadedVersion) -> None:
+        """Ends one use of a version. The end of its last use closes it."""
+        with self._lock:
+            loaded.users -= 1
+            if loaded.users:
+                return
         loaded.servable.close()
         gc.collect()  # graphs have reference cycles: several could stay in memory until the next automatic collection
         with self._lock:
@@ -292,30 +283,23 @@ def _return_memory() -> None:
 
 @contextlib.contextmanager
 def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
-    """Polls ``repository`` in a thread while the context lasts. The last poll may end after the context.
+    """Polls ``repository`` and returns free memory in threads while the context lasts. The last poll may end later.
 
     Args:
         repository: The models.
-        seconds: Pause between two polls. 0 disables polling. Free memory is returned to the system in any case.
+        seconds: Pause between two polls. 0 disables polling, but not the return of memory.
     """
-    stopped, pause = threading.Event(), seconds or math.inf
+    stopped = threading.Event()
 
-    def keep_polling() -> None:
-        polled = returned = time.monotonic()
-        while not stopped.wait(min(pause, RETURN_MEMORY_SECONDS)):
-            now = time.monotonic()
-            if now >= returned + RETURN_MEMORY_SECONDS:
-                _return_memory()
-                returned = now
-            if now < polled + pause:
-                continue
-            polled = now
+    def repeat(action: Callable[[], None], pause: float | None) -> None:
+        while not stopped.wait(pause):
             try:
-                repository.poll()
+                action()
             except Exception:  # a defect must not end the polling
                 logger.exception("Polling failed")
 
-    threading.Thread(target=keep_polling, name="poller").start()
+    for action, pause in ((repository.poll, seconds or None), (_return_memory, RETURN_MEMORY_SECONDS)):
+        threading.Thread(target=repeat, args=(action, pause)).start()
     try:
         yield
     finally:
