@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 import tyro
@@ -47,29 +46,21 @@ class Options:
     """Name of the server in the file, such as its image."""
 
 
-class Outcome(NamedTuple):
-    """The result of one check."""
-
-    check: str
-    failure: str | None
-    """Reason of the failure, or `None`."""
-
-
-def examine(server: Server, more: Iterable[Callable[[Server], None]] = ()) -> list[Outcome]:
-    """Runs every check, and ``more``."""
+def examine(server: Server, more: Iterable[Callable[[Server], None]] = ()) -> dict[str, str | None]:
+    """Runs every check, and ``more``. Returns the reason of the failure of each check, or `None`."""
     checks = {check.__name__.replace("_", " "): functools.partial(check, server) for check in (*SUCCESSES, *more)}
     checks |= {each.check: functools.partial(check_refusal, server, each) for each in refusals(server)}
-    return [_outcome(name, check) for name, check in checks.items()]
+    return {name: _failure(check) for name, check in checks.items()}
 
 
-def _outcome(name: str, check: Callable[[], None]) -> Outcome:
+def _failure(check: Callable[[], None]) -> str | None:
     try:
         check()
     except Mismatch as mismatch:
-        return Outcome(name, message(mismatch))
+        return message(mismatch)
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return Outcome(name, message(f"{type(error).__name__}: {error}"))  # no answer, or an answer of another form
-    return Outcome(name, None)
+        return message(f"{type(error).__name__}: {error}")  # no answer, or an answer of another form
+    return None
 
 
 @orderly_end(f"{__package__}")
@@ -83,13 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with http_client(options.url, options.timeout, options.ca_file) as http:
             http.base_url = httpx.URL(options.url)
             server = connect(http, options.model, options.label)
-            outcomes = examine(server, [check for check, is_wanted in optional.items() if is_wanted])
+            failures = examine(server, [check for check, is_wanted in optional.items() if is_wanted])
     except (ClientError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
         raise SystemExit(f"{__package__}: {without_password(options.url)}: {message(error)}") from error
-    for outcome in outcomes:
-        print(f"FAIL  {outcome.check}: {outcome.failure}" if outcome.failure else f"ok    {outcome.check}")
-    failed = sum(outcome.failure is not None for outcome in outcomes)
-    print(f"{len(outcomes) - failed} of {len(outcomes)} checks passed, model {server.model} version {server.version}")
+    for check, failure in failures.items():
+        print(f"FAIL  {check}: {failure}" if failure else f"ok    {check}")
+    failed = sum(failure is not None for failure in failures.values())
+    print(f"{len(failures) - failed} of {len(failures)} checks passed, model {server.model} version {server.version}")
     if options.json:
         report = {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -98,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "model": server.model,
             "version": server.version,
             "failed": failed,
-            "checks": [outcome._asdict() for outcome in outcomes],
+            "checks": [{"check": check, "failure": failure} for check, failure in failures.items()],
         }
         write_whole(options.json, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     sys.exit(failed > 0)

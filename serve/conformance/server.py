@@ -13,17 +13,22 @@ class Mismatch(Exception):
     """An answer differs from TensorFlow Serving's."""
 
 
+def require(ok: bool, what: str, expected: object, received: object) -> None:
+    """Raises Mismatch unless ``ok``. The message names ``what``."""
+    if not ok:
+        raise Mismatch(f"{what}: expected {expected}, received {received}".rstrip())
+
+
 def expect(what: str, expected: object, received: object, beside: str = "") -> None:
-    """Raises Mismatch unless ``received`` equals ``expected``. The message names ``what`` and appends ``beside``."""
-    if received != expected:
-        raise Mismatch(f"{what}: expected {expected!r}, received {received!r} {beside}".rstrip())
+    """Raises Mismatch unless ``received`` equals ``expected``. The message appends ``beside``."""
+    require(received == expected, what, repr(expected), f"{received!r} {beside}")
 
 
 def expect_text(what: str, expected: str, received: object) -> None:
     """Raises Mismatch unless ``received`` matches the text ``expected``, in which ``...`` matches any text."""
     parts = [re.escape(part) for part in expected.split("...")]
-    if not isinstance(received, str) or not re.fullmatch(".*".join(parts), received, re.DOTALL):
-        raise Mismatch(f"{what}: expected {expected!r}, received {received!r}")
+    is_alike = isinstance(received, str) and re.fullmatch(".*".join(parts), received, re.DOTALL) is not None
+    require(is_alike, what, repr(expected), repr(received))
 
 
 def to_json(document: object) -> bytes:

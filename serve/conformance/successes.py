@@ -6,7 +6,7 @@ import gzip
 import re
 from typing import Any
 
-from .server import Mismatch, Server, expect, to_json
+from .server import Server, expect, require, to_json
 
 SENTENCE = "¿Dónde está mi libro?"
 SENTENCES = [SENTENCE, "Hola.", "No sé nada de eso.", "¡Ya!"]
@@ -80,8 +80,7 @@ def status(server: Server) -> None:
     }
     for path in (server.path, f"{server.path}/versions/{server.version}"):
         found = server.read(server.http.get(path))
-        if expected not in found.get("model_version_status", []):
-            raise Mismatch(f"{path}: expected {expected} among its versions, received {found}")
+        require(expected in found.get("model_version_status", []), path, f"{expected} among its versions", found)
     numbers = [int(each["version"]) for each in server.read(server.http.get(server.path))["model_version_status"]]
     expect("order of versions", sorted(numbers, reverse=True), numbers)
 
@@ -107,15 +106,13 @@ def alignment(server: Server) -> None:
     request = {"signature_name": "align", "inputs": {"text": SENTENCES}}
     response = server.http.post(f"{server.path}:predict", content=to_json(request))
     outputs = server.read(response)["outputs"]
-    if "ó".encode() not in response.content:
-        raise Mismatch("strings: expected unescaped UTF-8 with ó, received none")
+    require("ó".encode() in response.content, "strings", "unescaped UTF-8 with ó", "none")
     sizes = zip(outputs["alignment"], outputs["source_lengths"], outputs["target_lengths"], strict=True)
     for weights, source, target in sizes:
-        if not source or not target:
-            raise Mismatch(f"lengths: expected 1 or more, received {source} and {target}")
+        require(min(source, target) >= 1, "lengths", "1 or more", f"{source} and {target}")
         for weight in weights[:target]:
-            if abs(sum(weight[:source]) - 1) > 1e-3:
-                raise Mismatch(f"alignment: expected rows that sum to 1, received {sum(weight[:source])}")
+            total = sum(weight[:source])
+            require(abs(total - 1) <= 1e-3, "alignment", "rows that sum to 1", total)
 
 
 def together(server: Server) -> None:
@@ -152,10 +149,9 @@ def monitoring(server: Server) -> None:
     page = server.http.get(path)
     expect("status", 200, page.status_code, page.text)
     counted = _requests_counted(page.text, server.model)
-    if counted <= before:
-        raise Mismatch(f"request_count: expected more than {before:g} after a request, received {counted:g}")
-    if "# TYPE :tensorflow:serving:request_latency histogram\n" not in page.text:
-        raise Mismatch("metrics: expected the histogram :tensorflow:serving:request_latency, received none")
+    require(counted > before, "request_count", f"more than {before:g} after a request", f"{counted:g}")
+    latency = ":tensorflow:serving:request_latency"
+    require(f"# TYPE {latency} histogram\n" in page.text, "metrics", f"the histogram {latency}", "none")
     refused = server.http.get(f"{path}?x=1")
     expect("status", 400, refused.status_code, refused.text)
     expect("words", f"Unexpected path: {path}?x=1. Should be {path}", refused.text)
