@@ -50,10 +50,11 @@ class AccessLog:
             await self._app(scope, receive, send_with_id)
         finally:
             facts["milliseconds"] = round(1000 * (time.monotonic() - began), 1)
-            line = '{client} "{method} {path} HTTP/{http_version}" {status} {milliseconds} ms {request_id}'.format_map(
-                facts
+            logger.info(
+                '%(client)s "%(method)s %(path)s HTTP/%(http_version)s" %(status)s %(milliseconds)s ms %(request_id)s',
+                facts,
+                extra={"request": facts},
             )
-            logger.info("%s", line, extra={"request": facts})
 
 
 class JsonFormatter(logging.Formatter):

@@ -22,7 +22,6 @@ _BUCKETS = [10 * 1.8**power for power in range(33)]
 
 
 Versions = Callable[[], Iterable[tuple[str, int]]]
-Refusal = Literal["connection", "request"]
 
 
 class Metrics:
@@ -92,7 +91,7 @@ class Metrics:
         """Records how long one run of a graph took."""
         self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
 
-    def record_refusal(self, refused: Refusal) -> None:
+    def record_refusal(self, refused: Literal["connection", "request"]) -> None:
         """Counts a connection beyond the maximum, or a request whose HTTP or headers are not accepted."""
         self._refusals.labels(refused).inc()
 

@@ -193,9 +193,8 @@ def serve(options: Options) -> None:
             hosts=_hosts(listener, options),
         )
         app = AccessLog(app) if options.access_log else app
-        config = http_config(app, core, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
-            Server(config, core, _url(listener)).run(sockets=[listener])
+            Server(http_config(app, core, options.shutdown_seconds), core, _url(listener)).run(sockets=[listener])
             raise SystemExit(0)  # after SIGHUP, which uvicorn does not repeat
     except SystemExit as stop:
         if not repository.close():

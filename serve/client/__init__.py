@@ -19,13 +19,12 @@ No module imports TensorFlow. Only ``rest`` imports HTTPX, and it is imported wh
 
 from nmt_keras.io.sentences import TranslatedText
 
-from ..models.status import VersionStatus
+from ..models.status import ModelSpec, VersionStatus
 from .answers import (
     Alignment,
     ClientError,
     Hypotheses,
     Hypothesis,
-    ModelSpec,
     ScoredTranslation,
     Unavailable,
 )

@@ -34,14 +34,6 @@ def without_password(url: str) -> str:
     return re.sub(r"^(\w+://)?.*@", r"\1", url)
 
 
-class ModelSpec(NamedTuple):
-    """A model, with a version or a label. Without both, the newest version."""
-
-    name: str
-    version: int | None = None
-    label: str | None = None
-
-
 class ScoredTranslation(NamedTuple):
     """A sentence in the target language."""
 
@@ -137,8 +129,7 @@ def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:
 
 
 def _rows(outputs: Columns, names: Sequence[str], size: int) -> list[list[Any]]:
-    columns = (outputs[name] for name in names)
-    return [row for _, *row in zip(range(size), *columns, strict=True)]
+    return [row for _, *row in zip(range(size), *(outputs[name] for name in names), strict=True)]
 
 
 def _cut(weights: list[list[float]], target_length: int, source_length: int) -> list[list[float]]:

@@ -16,8 +16,8 @@ from nmt_keras.io.errors import require
 from nmt_keras.io.lines import read_within
 from nmt_keras.io.threads import abandonable
 
-from ..models.status import Code, State, VersionStatus
-from .answers import ClientError, Columns, ModelSpec, Unavailable, expected, without_password
+from ..models.status import Code, ModelSpec, State, VersionStatus
+from .answers import ClientError, Columns, Unavailable, expected, without_password
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine. Requests to them do not use the settings of the environment."""
@@ -126,8 +126,7 @@ class RestConnection:
 
     def _request(self, method: str, suffix: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
-            request = self._http.build_request(method, f"{self._endpoint}{suffix}", json=document)
-            answer = self._http.send(request)
+            answer = self._http.request(method, f"{self._endpoint}{suffix}", json=document)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "[SSL: " in str(error):
                 raise ClientError(

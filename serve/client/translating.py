@@ -10,13 +10,12 @@ from nmt_keras.io.errors import require
 from nmt_keras.io.lines import scalars
 from nmt_keras.io.sentences import TranslatedText, beginning, translate_texts
 
-from ..models.status import VersionStatus
+from ..models.status import ModelSpec, VersionStatus
 from . import answers
 from .answers import (
     Alignment,
     Columns,
     Hypotheses,
-    ModelSpec,
     Record,
     ScoredTranslation,
 )

@@ -96,8 +96,7 @@ def metadata(server: Server) -> None:
         expect("inputs", {"text"}, set(signature["inputs"]))
         text = signature["inputs"]["text"]
         expect("dtype", "DT_STRING", text["dtype"])
-        shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
-        expect("tensor_shape", shape, text["tensor_shape"])
+        expect("tensor_shape", {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}, text["tensor_shape"])
         expect("outputs", {"translation", "score", "truncated"}, set(signature["outputs"]))
 
 

@@ -1,4 +1,4 @@
-"""Canonical status codes, the error that carries one, and states of versions."""
+"""Canonical status codes, the error that carries one, names of versions, and their states."""
 
 import enum
 from typing import NamedTuple
@@ -84,6 +84,14 @@ def invalid(message: str) -> StatusError:
 def client_left() -> StatusError:
     """Returns the error of a request whose client has left before its answer."""
     return StatusError(Code.CANCELLED, "Client closed request")
+
+
+class ModelSpec(NamedTuple):
+    """A model, with a version or a label. Without both, the newest version."""
+
+    name: str
+    version: int | None = None
+    label: str | None = None
 
 
 class State(enum.Enum):

@@ -6,7 +6,6 @@ import time
 import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import anyio
@@ -19,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import SMALL_BODY, Core, Ticket
 from ..limits import Limits, require_few_sentences, require_few_values
-from ..metrics import METRICS_PATH, Metrics
-from ..models.status import Code, StatusError, client_left, invalid
+from ..metrics import METRICS_PATH
+from ..models.status import Code, ModelSpec, StatusError, client_left, invalid
 from . import codec, json_text
 from .json_text import to_text
 from .page import PageFiles
@@ -43,14 +42,6 @@ _CORS = {
     "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-Id",
     "Access-Control-Expose-Headers": "X-Request-Id, Retry-After",
 }
-
-
-class Target(NamedTuple):
-    """The model in a path. Without version and label, the newest version."""
-
-    name: str
-    version: int | None
-    label: str | None
 
 
 def create_app(
@@ -103,16 +94,19 @@ def create_app(
         elif scope["path"] == HEALTH_PATH:
             body, status = ("ok", 200) if core.repository.available() else ("no model is available", 503)
             answer = Response(body, status, media_type="text/plain")
+        elif with_monitoring and path == METRICS_PATH:
+            answer = Response(core.metrics.page(), media_type="text/plain")
         elif with_monitoring and scope["path"] == METRICS_PATH:
-            answer = _metrics_page(core.metrics, path)
+            error = invalid(f"Unexpected path: {path}. Should be {METRICS_PATH}")
+            answer = Response(error.message, error.http, media_type="text/plain")
         elif files and scope["method"] in ("GET", "HEAD"):
             answer = files
         if reason:
             core.metrics.record_refusal("request")
         try:
             await answer(scope, receive, send)
-        except HTTPException as error:  # from files
-            await _error(StatusError(Code.UNKNOWN, error.detail, error.status_code))(scope, receive, send)
+        except HTTPException as raised:  # from files
+            await _error(StatusError(Code.UNKNOWN, raised.detail, raised.status_code))(scope, receive, send)
 
     return ServerErrorMiddleware(front, handler=_answer_defect)
 
@@ -145,7 +139,7 @@ class RestApi:
             return _json(b"")
         raise invalid(f"Malformed request: {request.method} {path}")
 
-    def _status(self, target: Target) -> bytes:
+    def _status(self, target: ModelSpec) -> bytes:
         # TensorFlow Serving ignores the label here and returns all versions
         statuses = [
             {
@@ -157,13 +151,13 @@ class RestApi:
         ]
         return json_text.write({"model_version_status": statuses})
 
-    def _metadata(self, target: Target) -> bytes:
+    def _metadata(self, target: ModelSpec) -> bytes:
         loaded = self._core.repository.find(*target)
         model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
         definitions = {"signature_def": loaded.servable.signature_definitions}
         return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
-    async def _infer(self, request: Request, target: Target, method: str) -> bytes:
+    async def _infer(self, request: Request, target: ModelSpec, method: str) -> bytes:
         """Returns the answer to a predict request."""
         if method != "predict":
             self._core.repository.find(*target)  # raises the error for a model that is not served
@@ -180,7 +174,7 @@ class RestApi:
 
             return await ticket.take_turn(work, _left(request), is_small=not is_packed and len(body) <= SMALL_BODY)
 
-    def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
+    def _predict(self, body: bytes, target: ModelSpec, ticket: Ticket) -> bytes:
         document = codec.read_request(body, self._limits.max_values)
         with self._core.repository.using(*target) as loaded:
             signature = loaded.servable.signature(document.get("signature_name", ""))
@@ -218,12 +212,11 @@ def _path_and_query(scope: Scope) -> str:
     return to_text(path + b"?" + query if query else path)
 
 
-def _target(match: re.Match[str]) -> Target:
-    label = match["label"]
-    return Target(
+def _target(match: re.Match[str]) -> ModelSpec:
+    return ModelSpec(
         unquote(match["name"]),
         None if match["version"] is None else _version(match["version"]),
-        None if label is None else unquote(label),
+        None if match["label"] is None else unquote(match["label"]),
     )
 
 
@@ -301,13 +294,6 @@ def _sender_with(headers: Mapping[str, str], send: Send) -> Send:
 
 def _json(document: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(document, status, headers, media_type="application/json")
-
-
-def _metrics_page(metrics: Metrics, path: str) -> Response:
-    if path != METRICS_PATH:
-        error = invalid(f"Unexpected path: {path}. Should be {METRICS_PATH}")
-        return Response(error.message, error.http, media_type="text/plain")
-    return Response(metrics.page(), media_type="text/plain")
 
 
 def _error(error: StatusError, headers: Mapping[str, str] | None = None) -> Response:

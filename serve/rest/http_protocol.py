@@ -8,7 +8,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..limits import Limits
-from ..metrics import Metrics, Refusal
+from ..metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,8 @@ class LimitedProtocol(H11Protocol):
         transport.max_size = MAX_READ
         self._timer = self.loop.call_later(self.limits.seconds, transport.abort)
         if len(self.connections) > self.limits.connections:
-            self._record("connection", "Connections are refused: more than --connections %d", self.limits.connections)
+            self.metrics.record_refusal("connection")
+            logger.warning("Connections are refused: more than --connections %d", self.limits.connections)
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -70,17 +71,14 @@ class LimitedProtocol(H11Protocol):
         self._allow(self.limits.seconds)
         super().on_response_complete()
 
-    def _record(self, refusal: Refusal, message: str, *arguments: int) -> None:
-        self.metrics.record_refusal(refusal)
-        logger.warning(message, *arguments)
-
     def _allow(self, seconds: float) -> None:
         self._timer.cancel()
         self._timer = self.loop.call_later(seconds, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """Refuses a malformed request."""
-        self._record("request", "Malformed HTTP requests are refused")
+        self.metrics.record_refusal("request")
+        logger.warning("Malformed HTTP requests are refused")
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:  # uvicorn would raise an error, because an answer has begun
