@@ -10,20 +10,18 @@ TensorFlow Serving's text format:
     } }
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from .status import StatusError, invalid
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 
 @dataclass(frozen=True)
@@ -83,9 +81,6 @@ def read_model_configs(path: Path) -> list[ServedModel]:
         ValueError: The file cannot be read or parsed, or lists a model that cannot be served. The message of a parse
             error holds line and column.
     """
-    from google.protobuf import text_format
-    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
-
     try:
         return model_configs(text_format.Parse(path.read_text("utf-8"), ModelServerConfig()))
     except (OSError, UnicodeDecodeError) as error:

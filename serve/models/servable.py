@@ -122,8 +122,7 @@ def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None
     if declared is not None and (
         len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True))
     ):
-        expected = ",".join("?" if size is None else str(size) for size in declared)
-        raise invalid(f"Shape of input {name}: expected [{expected}], received {shape_text(shape)}")
+        raise invalid(f"Shape of input {name}: expected {shape_text(declared)}, received {shape_text(shape)}")
 
 
 def _status_error(error: tf.errors.OpError) -> StatusError:

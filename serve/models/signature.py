@@ -35,6 +35,6 @@ class Signature(NamedTuple):
         return "sentences" in self.outputs
 
 
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Returns ``shape`` as text for messages: [2,3]."""
-    return f"[{','.join(map(str, shape))}]"
+def shape_text(shape: tuple[int | None, ...]) -> str:
+    """Returns ``shape`` as text for messages: [2,3], with ? for an unknown dimension."""
+    return f"[{','.join('?' if size is None else str(size) for size in shape)}]"
