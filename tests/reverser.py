@@ -15,8 +15,7 @@ class Reverser(tf.Module):
 
     @tf.function(input_signature=[TEXT])
     def serving_default(self, text):
-        text = tf.ensure_shape(text, [None])
-        words = tf.strings.split(text)
+        words = tf.strings.split(tf.ensure_shape(text, [None]))
         lengths = tf.cast(words.row_lengths(), tf.int32)
         return {
             "translation": tf.strings.reduce_join(tf.reverse(words, [1]), axis=1, separator=" "),
@@ -26,12 +25,10 @@ class Reverser(tf.Module):
 
     @tf.function(input_signature=[TEXT])
     def align(self, text):
-        text = tf.ensure_shape(text, [None])
-        words = tf.strings.split(text)
+        words = tf.strings.split(tf.ensure_shape(text, [None]))
         lengths = tf.cast(words.row_lengths(), tf.int32)
         source = words.to_tensor("")
-        width = tf.shape(source)[1]
-        steps = tf.range(width)
+        steps = tf.range(tf.shape(source)[1])
         mirrored = lengths[:, None, None] - 1 - steps[None, :, None] == steps[None, None, :]
         return {
             **self.serving_default(text),
@@ -65,6 +62,6 @@ class Reverser(tf.Module):
 def export_reverser(version_folder: Path) -> None:
     """Exports the model as one version."""
     model = Reverser()
-    signatures = {name: getattr(model, name) for name in ("serving_default", "align", "beam")}
-    signatures["greedy"] = model.serving_default
+    greedy = model.serving_default
+    signatures = {"serving_default": greedy, "greedy": greedy, "align": model.align, "beam": model.beam}
     tf.saved_model.save(model, str(version_folder), signatures=signatures)

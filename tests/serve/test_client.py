@@ -1,7 +1,5 @@
 """The client: translations, servers that misbehave, and the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -120,11 +118,13 @@ def against(handler: Callable[[httpx.Request], httpx.Response], retry: Retry | N
     return Client("http://server:1/", retry=retry or Retry(1), transport=httpx.MockTransport(handler), **options)
 
 
+SERVED = {"translation": ["one"], "score": [-1.0], "truncated": [False]}
+
+
 def translated(request: httpx.Request) -> httpx.Response:
     """Answers as a model that translates everything as "one"."""
     count = len(json.loads(request.content)["inputs"]["text"])
-    columns = {"translation": ["one"], "score": [-1.0], "truncated": [False]}
-    return httpx.Response(200, json={"outputs": {name: column * count for name, column in columns.items()}})
+    return httpx.Response(200, json={"outputs": {name: column * count for name, column in SERVED.items()}})
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,14 @@ def test_an_unexpected_answer_is_an_error_of_one_line(response, message):
     assert len(str(caught.value)) <= 2000
 
 
-SERVED = {"translation": ["one"], "score": [-1.0], "truncated": [False]}
-ALIGNED = {**SERVED, "source_tokens": [["a"]], "target_tokens": [["b"]], "alignment": [[[1.0]]]}
-ALIGNED |= {"source_lengths": [1], "target_lengths": [1]}
+ALIGNED = {
+    **SERVED,
+    "source_tokens": [["a"]],
+    "source_lengths": [1],
+    "target_tokens": [["b"]],
+    "target_lengths": [1],
+    "alignment": [[[1.0]]],
+}
 
 
 @pytest.mark.parametrize(

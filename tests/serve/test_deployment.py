@@ -1,7 +1,5 @@
 """Deployment files: their commands, probes and scripts work."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -281,10 +281,9 @@ def test_a_defect_of_the_server_is_answered_without_its_details(counted):
     assert response.json() == {"error": "Internal error"}
 
 
-def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
-    core = Core(Repository(list, lambda path: None), Limits())
-    app = create_app(core, hosts={"localhost", "[::1]"})
-    with contextlib.closing(Browser(app)) as browser:
+def test_only_requests_for_an_accepted_host_are_answered():
+    core = core_with()
+    with contextlib.closing(Browser(create_app(core, hosts={"localhost", "[::1]"}))) as browser:
         for host, status in (
             ("localhost", 400),
             ("LOCALHOST:8501", 400),
@@ -464,9 +463,8 @@ def test_refused_connections_and_malformed_requests_are_counted_and_logged_witho
         first.sendall(b"no HTTP\r\n\r\n")
         assert first.recv(65536).startswith(b"HTTP/1.1 400 ")
     page = core.metrics.page().decode()
-    counts = {refused: f'nmt_serve_refusals_total{{refused="{refused}"}}' for refused in ("connection", "request")}
-    assert f"{counts['connection']} 2.0" in page
-    assert f"{counts['request']} 1.0" in page
+    for refused, number in (("connection", 2.0), ("request", 1.0)):
+        assert f'nmt_serve_refusals_total{{refused="{refused}"}} {number}' in page
     assert any("--connections 1" in message for message in caplog.messages)
     assert not any("no HTTP" in message for message in caplog.messages)
 

@@ -1,7 +1,5 @@
 """The reader and writer of text that all commands share: lines, encodings, archives, pipes, output."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

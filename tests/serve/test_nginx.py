@@ -1,7 +1,5 @@
 """nginx with serve/deploy/nginx.conf, in front of the embedded server and of a stand-in for gRPC."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os

@@ -1,7 +1,5 @@
 """The page in headless Chromium: keyboard, mouse and network errors. The served model reverses a sentence's words."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata
@@ -55,6 +53,11 @@ class Opened(NamedTuple):
         """Replaces the sentence and presses Enter to translate it at once."""
         self.sentence().fill(text)
         self.sentence().press("Enter")
+
+    def translate(self, text: str, translation: str) -> None:
+        """Asks for a translation and waits until the page shows it."""
+        self.ask(text)
+        self.expect("#target").to_have_text(translation)
 
     def answer(self, path: re.Pattern[str] | str, **answer: Any) -> None:
         """Answers requests for a path instead of the server."""
@@ -223,8 +226,7 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
     web.expect("#target").to_be_hidden()
     assert [request["inputs"]["text"] for request in web.asked] == [["Uno.\n\nDos."]]
     web.page.unroute(PREDICT)
-    web.ask("uno dos.")  # one sentence: only its attention is requested
-    web.expect("#target").to_have_text("dos. uno")
+    web.translate("uno dos.", "dos. uno")  # one sentence: only its attention is requested
     web.expect("#whole").to_be_hidden()
     web.expect("#controls").not_to_have_attribute("disabled", "")
     assert [request["signature_name"] for request in web.asked] == ["text", "align"]
@@ -235,8 +237,13 @@ def test_several_sentences_are_translated_as_a_text_with_its_line_breaks(web):
 
 
 def test_a_mark_and_a_picture_beside_a_sentence_are_kept_but_the_model_does_not_get_them(web):
-    found = {"translation": ["- uno ❤️"], "truncated": [False], "sentences": [1]}
-    found |= {"target_begins": [[2]], "target_ends": [[5]]}
+    found = {
+        "translation": ["- uno ❤️"],
+        "truncated": [False],
+        "sentences": [1],
+        "target_begins": [[2]],
+        "target_ends": [[5]],
+    }
     signatures = {"align": aligned([], [], [], ""), "sentences": {"outputs": found}}
     web.answer(METADATA, json={"metadata": {"signature_def": {"signature_def": signatures}}})
 
@@ -247,14 +254,12 @@ def test_a_mark_and_a_picture_beside_a_sentence_are_kept_but_the_model_does_not_
             route.fulfill(json={"outputs": found})
 
     web.page.route(PREDICT, answer)
-    web.ask("-\u200b uno ❤️")
-    web.expect("#target").to_have_text("- uno ❤️")
+    web.translate("-\u200b uno ❤️", "- uno ❤️")
     assert [request["inputs"]["text"] for request in web.asked] == [["-\u200b uno ❤️"], ["uno"]]
 
 
 def test_markup_is_text(web):
-    web.ask("<b>uno</b> <img/src='x'/onerror='alert(1)'>")
-    web.expect("#target").to_have_text("<img/src='x'/onerror='alert(1)'> <b>uno</b>")
+    web.translate("<b>uno</b> <img/src='x'/onerror='alert(1)'>", "<img/src='x'/onerror='alert(1)'> <b>uno</b>")
     web.expect("#target img, #source b").to_have_count(0)
 
 
@@ -290,8 +295,7 @@ def test_pointing_at_a_word_shows_its_attention_in_words_of_several_pieces_and_i
 
 
 def test_the_keyboard_reaches_every_word(web):
-    web.ask("uno dos tres")
-    web.expect("#target").to_have_text("tres dos uno")
+    web.translate("uno dos tres", "tres dos uno")
     for keys, side, word in (
         ("Tab Tab Tab", "target", "tres"),  # past the options of search and heatmap
         ("ArrowRight", "target", "dos"),
@@ -311,8 +315,7 @@ def test_the_keyboard_reaches_every_word(web):
 
 
 def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
-    web.ask("שלום עולם")
-    web.expect("#target").to_have_text("עולם שלום")
+    web.translate("שלום עולם", "עולם שלום")
     assert web.page.locator("#target").evaluate("box => getComputedStyle(box).direction") == "rtl"
     first, second = (web.page.locator("#target .word").nth(n) for n in (0, 1))
     assert first.bounding_box()["x"] > second.bounding_box()["x"]
@@ -354,24 +357,20 @@ def test_a_sentence_has_its_language_and_its_direction_whatever_it_begins_with(w
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
     web.ask("a b c d")  # more than three words are "truncated"
     web.expect("#truncated").to_be_visible()
-    answer = aligned(["uno", ""], ["one", ""], [[1, 0], [0, 1]], "one", truncated=True)
-    web.answer(PREDICT, json=answer)
+    web.answer(PREDICT, json=aligned(["uno", ""], ["one", ""], [[1, 0], [0, 1]], "one", truncated=True))
     web.ask("uno dos tres")
     web.expect("#source .unread").to_have_text(" dos tres")
     web.ask("uno \u200b")
     web.expect("#source").to_have_text("uno")
     web.expect("#source .unread").to_have_count(0)  # white space and invisible characters
     web.page.unroute(PREDICT)
-    web.ask("uno")
-    web.expect("#target").to_have_text("uno")
+    web.translate("uno", "uno")
     web.expect("#truncated").to_be_hidden()
 
 
 def test_the_heatmap_is_a_table_that_is_shown_when_wanted(web):
-    answer = aligned(["uno", "dos", ""], ["two", ""], [[0.254, 0.7, 0.046], [0, 0, 1]], "two")
-    web.answer(PREDICT, json=answer)
-    web.ask("uno dos")
-    web.expect("#target").to_have_text("two")
+    web.answer(PREDICT, json=aligned(["uno", "dos", ""], ["two", ""], [[0.254, 0.7, 0.046], [0, 0, 1]], "two"))
+    web.translate("uno dos", "two")
     table = web.page.locator("#heatmap table")
     expect(table).to_be_hidden()
     web.page.get_by_role("checkbox", name="Heatmap").check()
@@ -592,8 +591,7 @@ def test_the_model_in_the_address_translates_and_is_named_once(web, listed, chos
     web.expect("#model").to_have_text(named)
     web.expect("#models").to_be_visible(visible=bool(listed))
     web.expect("#models").to_have_value(chosen)
-    web.ask("uno dos")
-    web.expect("#target").to_have_text("dos uno")
+    web.translate("uno dos", "dos uno")
 
 
 # Layout and accessibility
@@ -626,8 +624,7 @@ def test_the_address_has_the_text_and_a_button_copies_the_translation(web):
     web.page.get_by_role("button", name="Copy").click()
     web.page.get_by_role("button", name="Copied").wait_for()
     assert web.page.evaluate("navigator.clipboard.readText()") == "dos & uno"
-    web.ask("tres uno")
-    web.expect("#target").to_have_text("uno tres")
+    web.translate("tres uno", "uno tres")
     assert web.page.evaluate("location.hash") == "#text=tres+uno"
     web.page.evaluate("location.hash = 'text=cuatro+dos'")  # a link on another page, or typed
     web.expect("#target").to_have_text("dos cuatro")

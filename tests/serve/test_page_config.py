@@ -1,13 +1,10 @@
 """The files of the page, and config.json, which the server completes."""
 
-from __future__ import annotations
-
 import contextlib
-import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -30,12 +27,22 @@ class Published(NamedTuple):
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Callable[..., httpx.Response]:
-    """Sends a request to a server with the given versions. ``content`` is the config.json of its page."""
+    """Sends a request to a server with the given versions. ``content`` is the config.json of its page.
+
+    ``method`` and ``headers`` are those of the request. ``options`` are those of the application.
+    """
     web, models = tmp_path / "web", tmp_path / "models"
     web.mkdir()
     models.mkdir()
 
-    def ask(method: str, path: str, content: str | None = None, *published: Published) -> httpx.Response:
+    def ask(
+        path: str,
+        content: str | None = None,
+        *published: Published,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> httpx.Response:
         if content is not None:
             (web / "config.json").write_text(content)
         for name, version, manifest in published:
@@ -45,16 +52,11 @@ def asked(tmp_path: Path) -> Callable[..., httpx.Response]:
         configs = [config._replace(policy=ALL) for config in models_in(models)]
         repository = Repository(lambda: configs, lambda path: None)
         repository.start()
-        with contextlib.closing(Browser(create_app(Core(repository, Limits()), web=web))) as browser:
-            return browser.request(method, path)
+        app = create_app(Core(repository, Limits()), **{"web": web, **options})
+        with contextlib.closing(Browser(app)) as browser:
+            return browser.request(method, path, headers=headers)
 
     return ask
-
-
-@pytest.fixture
-def configured(asked) -> Callable[..., httpx.Response]:
-    """Requests the config.json of the page from a server with the given versions."""
-    return functools.partial(asked, "GET", "/config.json")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def configured(asked) -> Callable[..., httpx.Response]:
 )
 def test_only_files_of_the_page_are_served_outside_v1(asked, tmp_path, method, path, status, message):
     (tmp_path / "secret").write_text("secret")
-    response = asked(method, path)
+    response = asked(path, method=method)
     assert response.status_code == status
     assert response.json() == {"error": message}
 
@@ -97,23 +99,20 @@ def test_the_server_sends_every_file_of_the_page_with_its_type(served):
 
 @pytest.mark.parametrize("with_cors", [False, True])
 @pytest.mark.parametrize("path", ["/", "/config.json"])
-def test_only_pages_that_may_read_the_answers_may_show_the_page_in_a_frame(with_cors, path):
-    app = create_app(Core(Repository(list, lambda path: None), Limits()), web=WEB, with_cors=with_cors)
-    with contextlib.closing(Browser(app)) as browser:
-        headers = browser.get(path).headers
+def test_only_pages_that_may_read_the_answers_may_show_the_page_in_a_frame(asked, with_cors, path):
+    headers = asked(path, web=WEB, with_cors=with_cors).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers.get("x-frame-options") == (None if with_cors else "DENY")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/config.json", "/openapi.json", "/v1/models/none", "/none"])
-def test_with_cors_pages_of_other_origins_may_send_their_headers_everywhere(path):
-    app = create_app(Core(Repository(list, lambda path: None), Limits()), web=WEB, with_cors=True)
-    with contextlib.closing(Browser(app)) as browser:
-        preflight = {"Origin": "https://example.org", "Access-Control-Request-Headers": "authorization,x-request-id"}
-        asked = browser.request("OPTIONS", path, headers=preflight)
-        answer = browser.request("GET", path, headers={"Origin": "https://example.org"})
-    assert asked.status_code == 200
-    assert {"Authorization", "X-Request-Id"} <= set(asked.headers["access-control-allow-headers"].split(", "))
+def test_with_cors_pages_of_other_origins_may_send_their_headers_everywhere(asked, path):
+    origin = {"Origin": "https://example.org"}
+    headers = {**origin, "Access-Control-Request-Headers": "authorization,x-request-id"}
+    preflight = asked(path, method="OPTIONS", headers=headers, web=WEB, with_cors=True)
+    assert preflight.status_code == 200
+    assert {"Authorization", "X-Request-Id"} <= set(preflight.headers["access-control-allow-headers"].split(", "))
+    answer = asked(path, headers=origin, web=WEB, with_cors=True)
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
@@ -130,27 +129,26 @@ LISTED = [{"name": "spa-eng"}]
         *((malformed, [Published("pairs", 1)], ["pairs"]) for malformed in (3, "spa-eng", [3, {"name": 3}, {}], None)),
     ],
 )
-def test_the_page_is_told_of_the_models_that_answer_those_of_its_file_first(configured, models, published, named):
-    response = configured(json.dumps({"models": models, "timeout_seconds": 7}), *published)
+def test_the_page_is_told_of_the_models_that_answer_those_of_its_file_first(asked, models, published, named):
+    response = asked("/config.json", json.dumps({"models": models, "timeout_seconds": 7}), *published)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert response.json() == {"models": [{"name": name} for name in named], "timeout_seconds": 7}
 
 
 def test_a_configuration_without_a_model_gets_one_and_head_is_answered_too(asked):
-    response = asked("HEAD", "/config.json", "{}", Published("pairs", 1))
+    response = asked("/config.json", "{}", Published("pairs", 1), method="HEAD")
     assert response.status_code == 200
     assert int(response.headers["content-length"]) == len(json.dumps({"models": [{"name": "pairs"}]}, indent=2)) + 1
 
 
-@pytest.mark.parametrize("content", ['{"models": ', '["spa-eng"]'])
-def test_a_configuration_that_is_none_is_served_as_it_is(configured, content):
-    assert configured(content, Published("pairs", 1)).text == content
-
-
-def test_a_page_without_a_configuration_is_given_none(configured):
-    response = configured(None, Published("pairs", 1))
-    assert (response.status_code, response.json()) == (404, {"error": "Not Found"})
+@pytest.mark.parametrize(
+    ("content", "status", "text"),
+    [(None, 404, '{"error": "Not Found"}'), *((each, 200, each) for each in ('{"models": ', '["spa-eng"]'))],
+)
+def test_a_configuration_that_is_missing_or_malformed_is_served_as_it_is(asked, content, status, text):
+    response = asked("/config.json", content, Published("pairs", 1))
+    assert (response.status_code, response.text) == (status, text)
 
 
 def test_the_file_of_the_page_has_the_limits_of_the_committed_model():
@@ -201,12 +199,12 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
     ],
 )
 def test_the_page_is_told_of_languages_search_and_limits_by_the_newest_version_or_else_by_its_file(
-    configured, own, published, told
+    asked, own, published, told
 ):
-    (found,) = configured(json.dumps({"models": [{"name": "spa-eng", **own}]}), *published).json()["models"]
-    assert found == {"name": "spa-eng", **told}
+    response = asked("/config.json", json.dumps({"models": [{"name": "spa-eng", **own}]}), *published)
+    assert response.json() == {"models": [{"name": "spa-eng", **told}]}
 
 
 def test_the_server_is_well_while_a_model_is_available(asked):
-    assert asked("GET", "/healthz").status_code == 503
-    assert asked("GET", "/healthz", None, Published("pairs", 1)).status_code == 200
+    assert asked("/healthz").status_code == 503
+    assert asked("/healthz", None, Published("pairs", 1)).status_code == 200

@@ -1,7 +1,5 @@
 """The embedded server as a process: models, metrics, hostile clients, new versions, shutdown."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -335,6 +333,7 @@ def test_a_signal_does_not_wait_for_models_that_are_loading_and_loads_no_others(
         (["--model-dir", "nowhere"], "--model-dir.*nowhere.*saved_models/spa-eng.*nmt export"),
         (["--model-dir", "."], "--model-dir: . contains no model.*saved_models/spa-eng.*nmt export"),
         (["--model-dir", "a", "--model-config-file", "b"], "--model-dir, --model-config-file: expected at most one of"),
+        (["--model-config-file", "nowhere.config"], "nowhere.config: expected a text file"),
         (["--port", "65536"], "--port.*65536"),
         (["--poll-seconds", "-1"], "--poll-seconds.*-1"),
         (["--load-retry-interval-micros", "-1"], "--load-retry-interval-micros.*-1"),

@@ -1,7 +1,5 @@
 """Models and versions of the embedded server, and their changes during requests, without TensorFlow."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable
@@ -231,8 +229,7 @@ def test_without_another_version_the_newest_that_can_be_loaded_serves(spa, clock
 
 def test_versions_that_a_policy_does_not_name_are_no_replacement(spa):
     (spa / "2").mkdir()
-    repository = started(spa.parent, ServedModel("spa", spa, Specific(frozenset({2}))))
-    assert states(repository) == {2: State.END}
+    assert states(started(spa.parent, ServedModel("spa", spa, Specific(frozenset({2}))))) == {2: State.END}
 
 
 def test_a_model_that_fails_in_any_way_is_tried_again_each_minute_and_stops_no_other(spa, caplog, clock):
@@ -349,8 +346,3 @@ def test_a_file_that_cannot_be_served_is_refused_with_the_place_or_the_reason(tm
     path.write_text(f"model_config_list {{ {text} }}" if text.startswith("config") else text)
     with pytest.raises(ValueError, match=message):
         read_model_configs(path)
-
-
-def test_a_file_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere.config: expected a text file"):
-        read_model_configs(tmp_path / "nowhere.config")

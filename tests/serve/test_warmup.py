@@ -1,7 +1,5 @@
 """Warm-up: before a version is served, it answers the requests in its folder."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
