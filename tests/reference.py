@@ -10,7 +10,7 @@ Gers et al. 2000 (LSTM), Luong, Pham, Manning 2015, Vaswani et al. 2017, Kingma,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,8 +39,8 @@ def layer_norm(p: Norm, x):
     return p.scale * (x - mean) / np.sqrt(variance + 1e-5) + p.bias
 
 
-# Cells. Each takes p, x_t, the previous state, a context c_t (of width 0 without attention) and a recurrent dropout
-# mask ``keep``. The mask applies to the previous state wherever a matrix multiplies it.
+# Cells. Each equation takes a cell's weights, x_t, the previous state, a context c_t (of width 0 without attention) and
+# a recurrent dropout mask ``keep``. The mask applies to the previous state wherever a matrix multiplies it.
 
 
 class Gate(NamedTuple):
@@ -56,104 +56,67 @@ class Gate(NamedTuple):
         return self.W @ x + self.U @ s + self.C @ c + self.b
 
 
-class TanhRNN(Gate):
-    """Weights of a plain recurrent unit."""
+class Cell(NamedTuple):
+    equation: Callable
+    gates: list[Gate]  # with the proposed state
+    others: Sequence = ()  # further weights of the equation
 
 
-def tanh_rnn(p: TanhRNN, x, s, c, keep=1.0):
+def tanh_rnn(proposed, x, s, c, keep):
     """Returns s_t of the plain recurrent unit."""
-    return np.tanh(p(x, keep * s, c))
+    return np.tanh(proposed(x, keep * s, c))
 
 
-class GRU(NamedTuple):
-    z: Gate
-    r: Gate
-    proposed: Gate
-
-
-def gru(p: GRU, x, s, c, keep=1.0):
+def gru(z, r, proposed, x, s, c, keep):
     """Returns s_t of Cho et al. 2014. The reset gate acts before U."""
-    z, r = (sigma(gate(x, keep * s, c)) for gate in (p.z, p.r))
-    return (1.0 - z) * s + z * np.tanh(p.proposed(x, r * keep * s, c))
+    z, r = (sigma(gate(x, keep * s, c)) for gate in (z, r))
+    return (1.0 - z) * s + z * np.tanh(proposed(x, r * keep * s, c))
 
 
-class ResetAfterGRU(NamedTuple):
-    z: Gate
-    r: Gate
-    proposed: Gate
-    d: list[np.ndarray]  # second biases, as in cuDNN, added to the products with the state
+def reset_after_gru(z, r, proposed, d_z, d_r, d, x, s, c, keep):
+    """Returns h_t of cs224d, lecture 9. The reset gate acts after U, and z keeps the old state.
+
+    The second biases d_z, d_r and d, as in cuDNN, are added to the products with the state.
+    """
+    z, r = sigma(z(x, keep * s, c) + d_z), sigma(r(x, keep * s, c) + d_r)
+    return z * s + (1.0 - z) * np.tanh(proposed.W @ x + r * (proposed.U @ (keep * s) + d) + proposed.C @ c + proposed.b)
 
 
-def reset_after_gru(p: ResetAfterGRU, x, s, c, keep=1.0):
-    """Returns h_t of cs224d, lecture 9. The reset gate acts after U, and z keeps the old state."""
-    d_z, d_r, d = p.d
-    z, r = sigma(p.z(x, keep * s, c) + d_z), sigma(p.r(x, keep * s, c) + d_r)
-    proposed = np.tanh(p.proposed.W @ x + r * (p.proposed.U @ (keep * s) + d) + p.proposed.C @ c + p.proposed.b)
-    return z * s + (1.0 - z) * proposed
-
-
-class LayerNormGRU(NamedTuple):
-    z: Gate
-    r: Gate
-    proposed: Gate
-    of_input: list[Norm]  # of both gates, and of the proposed state
-    of_state: list[Norm]
-
-
-def layer_norm_gru(p: LayerNormGRU, x, s, c, keep=1.0):
+def layer_norm_gru(z, r, proposed, of_input, of_proposed_input, of_state, of_proposed_state, x, s, c, keep):
     """Returns h_t of Ba et al. 2016, supplementary material. z and r are normalised as one vector."""
-    inputs = [gate.W @ x + gate.C @ c + gate.b for gate in (p.z, p.r, p.proposed)]
-    products = [gate.U @ (keep * s) for gate in (p.z, p.r, p.proposed)]
-    a = layer_norm(p.of_input[0], np.concatenate(inputs[:2])) + layer_norm(p.of_state[0], np.concatenate(products[:2]))
+    inputs = [gate.W @ x + gate.C @ c + gate.b for gate in (z, r, proposed)]
+    products = [gate.U @ (keep * s) for gate in (z, r, proposed)]
+    a = layer_norm(of_input, np.concatenate(inputs[:2])) + layer_norm(of_state, np.concatenate(products[:2]))
     z, r = sigma(a[: len(s)]), sigma(a[len(s) :])
-    proposed = np.tanh(layer_norm(p.of_input[1], inputs[2]) + r * layer_norm(p.of_state[1], products[2]))
+    proposed = np.tanh(layer_norm(of_proposed_input, inputs[2]) + r * layer_norm(of_proposed_state, products[2]))
     return (1.0 - z) * s + z * proposed
 
 
-class LSTM(NamedTuple):
-    i: Gate
-    f: Gate
-    c: Gate
-    o: Gate
-
-
-def lstm(p: LSTM, x, state, context, keep=1.0):
+def lstm(i, f, proposed, o, x, state, context, keep):
     """Returns (h_t, c_t) for ``state`` (h_{t-1}, c_{t-1}). ``context`` is the attention's, c the cell's memory."""
     h, c = state
-    i, f, o = (sigma(gate(x, keep * h, context)) for gate in (p.i, p.f, p.o))
-    c = f * c + i * np.tanh(p.c(x, keep * h, context))
+    i, f, o = (sigma(gate(x, keep * h, context)) for gate in (i, f, o))
+    c = f * c + i * np.tanh(proposed(x, keep * h, context))
     return o * np.tanh(c), c
 
 
-def advance(p, x, state, c=None, keep=1.0):
-    """Returns the next state of a cell of any kind. If ``c`` is ``None``, there is no context."""
-    equations = {
-        TanhRNN: tanh_rnn,
-        GRU: gru,
-        ResetAfterGRU: reset_after_gru,
-        LayerNormGRU: layer_norm_gru,
-        LSTM: lstm,
-    }
-    return equations[type(p)](p, x, state, np.zeros(0) if c is None else c, keep)
+def advance(p: Cell, x, state, c=None, keep=1.0):
+    """Returns the next state of a cell. If ``c`` is ``None``, there is no context."""
+    return p.equation(*p.gates, *p.others, x, state, np.zeros(0) if c is None else c, keep)
 
 
 def state_of(p, output):
     """Returns the state of a cell whose output is ``output``. The memory of an LSTM is 0."""
-    return (output, np.zeros_like(output)) if isinstance(p, LSTM) else output
-
-
-def gates_of(p):
-    """Returns the gates of a cell, including the proposed state."""
-    return [p] if isinstance(p, TanhRNN) else [each for each in p if isinstance(each, Gate)]
+    return (output, np.zeros_like(output)) if p.equation is lstm else output
 
 
 def zero_state(p):
-    return state_of(p, np.zeros(len(gates_of(p)[0].b)))
+    return state_of(p, np.zeros(len(p.gates[0].b)))
 
 
 def output_of(p, state):
     """Returns the output of a cell: its state, without the memory of an LSTM."""
-    return state[0] if isinstance(p, LSTM) else state
+    return state[0] if p.equation is lstm else state
 
 
 def advance_stack(cells, x, states, c=None, handed=None, read=None):
@@ -162,12 +125,10 @@ def advance_stack(cells, x, states, c=None, handed=None, read=None):
     ``handed`` holds dropout masks for the inputs of all cells except the first, ``read`` holds recurrent dropout masks
     for the states of all cells.
     """
-    after, below = [], None
+    after, below = [], x
     for number, (cell, state) in enumerate(zip(cells, states, strict=True)):
         keep = 1.0 if read is None else read[number]
-        entering = below if number else x
-        if number and handed is not None:
-            entering = entering * handed[number - 1]
+        entering = below * handed[number - 1] if number and handed is not None else below
         after.append(advance(cell, entering, state, None if number else c, keep))
         below = output_of(cell, after[-1])
     return after, below
@@ -176,14 +137,9 @@ def advance_stack(cells, x, states, c=None, handed=None, read=None):
 # Encoders
 
 
-class Layer(NamedTuple):
-    forward: Any  # a cell; None if the layer does not read in this direction
-    backward: Any
-
-
 class RecurrentEncoder(NamedTuple):
     embedding: np.ndarray  # one row per word
-    layers: list[Layer]
+    layers: list[tuple]  # forward and backward cell; None if the layer does not read in this direction
     W_r: np.ndarray | None  # adds each word's embedding to its annotation
 
 
@@ -212,7 +168,7 @@ def encode(p: RecurrentEncoder, source) -> Encoded:
     below, ends = embedded, []
     for layer in p.layers:
         directions, last = [], []
-        for cell, order in ((layer.forward, 1), (layer.backward, -1)):
+        for cell, order in zip(layer, (1, -1), strict=True):
             states = [None] if cell is None else read(cell, below[::order])
             last.append(states[-1])
             if cell is not None:
@@ -226,8 +182,8 @@ def encode(p: RecurrentEncoder, source) -> Encoded:
 
 def summary(p: RecurrentEncoder, encoded: Encoded, which="both"):
     """Returns [forward h_S ; backward h_1] of the top layer, or one of them, as ``which`` and the layer allow."""
-    top = p.layers[-1]
-    ends = {"forward": (top.forward, encoded.forward[-1]), "backward": (top.backward, encoded.backward[-1])}
+    forward, backward = p.layers[-1]
+    ends = {"forward": (forward, encoded.forward[-1]), "backward": (backward, encoded.backward[-1])}
     return np.concatenate([output_of(*ends[d]) for d in ends if which in (d, "both") and ends[d][0] is not None])
 
 
@@ -614,15 +570,13 @@ def cell_of(cell):
     kind = type(cell).__name__
     U = [*np.split(matrix(cell.gates_recurrent), 2), recurrent] if kind == "GRUCell" else np.split(recurrent, parts)
     gates = [Gate(*each) for each in zip(W, U, C, rows(cell.bias, parts), strict=True)]
-    if kind == "TanhCell":
-        return TanhRNN(*gates[0])
-    if kind == "ResetAfterGRUCell":
-        return ResetAfterGRU(*gates, rows(cell.recurrent_bias, 3))
-    if kind == "LayerNormGRUCell":
-        of_input = [norm_of(norm) for norm in (cell.gates_norm, cell.proposal_norm)]
-        of_state = [norm_of(norm) for norm in (cell.recurrent_gates_norm, cell.recurrent_proposal_norm)]
-        return LayerNormGRU(*gates, of_input, of_state)
-    return {"GRUCell": GRU, "LSTMCell": LSTM}[kind](*gates)
+    match kind:
+        case "ResetAfterGRUCell":
+            return Cell(reset_after_gru, gates, rows(cell.recurrent_bias, 3))
+        case "LayerNormGRUCell":
+            names = ("gates_norm", "proposal_norm", "recurrent_gates_norm", "recurrent_proposal_norm")
+            return Cell(layer_norm_gru, gates, [norm_of(getattr(cell, name)) for name in names])
+    return Cell({"TanhCell": tanh_rnn, "GRUCell": gru, "LSTMCell": lstm}[kind], gates)
 
 
 def recurrent_encoder_of(encoder) -> RecurrentEncoder:
@@ -630,7 +584,7 @@ def recurrent_encoder_of(encoder) -> RecurrentEncoder:
     backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.num_layers
     return RecurrentEncoder(
         embedding=np.asarray(encoder.embedding.embeddings, np.float64),
-        layers=[Layer(*pair) for pair in zip(forward, backward, strict=True)],
+        layers=list(zip(forward, backward, strict=True)),
         W_r=matrix(encoder.word_kernel) if encoder.word_projection else None,
     )
 

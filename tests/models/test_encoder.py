@@ -89,10 +89,10 @@ def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cel
     assert forward.shape == backward.shape == (4, 1, U)
     assert np.any(forward != backward)
     weights = recurrent_encoder_of(encoder)
-    (layer,) = weights.layers
+    ((forward_cell, backward_cell),) = weights.layers
     for b, sentence in enumerate(SENTENCES):
         xs = [weights.embedding[token] for token in sentence]
-        one = [output_of(layer.forward, s) for s in read(layer.forward, xs, forward[b, 0].numpy())]
-        other = [output_of(layer.backward, s) for s in read(layer.backward, xs[::-1], backward[b, 0].numpy())]
+        one = [output_of(forward_cell, s) for s in read(forward_cell, xs, forward[b, 0].numpy())]
+        other = [output_of(backward_cell, s) for s in read(backward_cell, xs[::-1], backward[b, 0].numpy())]
         wanted = np.concatenate([one, other[::-1]], axis=1)
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted, atol=1e-5)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import adadelta, adam, cell_of, gates_of
+from reference import adadelta, adam, cell_of
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.layers.cells import CELLS
@@ -55,7 +55,7 @@ def test_bahdanau_s_recurrent_matrices_are_orthogonal_gate_by_gate(cell):
     decoder = DecoderConfig("conditional", cell, 41, output_units=43, output_state="current")
     models = initialized_by_bahdanau(cell), initialized("bahdanau", cell, decoder=decoder)
     for one in (one for model in models for one in all_cells(model)):
-        matrices = [gate.U for gate in gates_of(cell_of(one))]
+        matrices = [gate.U for gate in cell_of(one).gates]
         assert len(matrices) == one.projections
         for U in matrices:
             np.testing.assert_allclose(U @ U.T, np.eye(one.units), atol=1e-5)
