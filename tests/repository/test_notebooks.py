@@ -14,8 +14,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from servers import ROOT
+from tiny import zipped
 
 from nmt_keras import cli
+from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.training import identify_best
 from notebooks import colab
 from notebooks.execute import EXECUTED, HASH, RECIPES_HASH, as_printed, recipes_hash, source_hash
@@ -36,7 +38,12 @@ RECIPE = replace(
     ),
 )
 """
-"""Parameters for every notebook. They are inserted after the cell with the tag "parameters", as by papermill."""
+"""Parameters for every notebook but the first."""
+SMALL_0 = """
+EPOCHS, BATCH, WIDTHS = 1, 32, [24]
+LIBRARY_OPTIONS = "--steps 20 --train.length-buckets 1 --train.xla False --width 0.25"
+"""
+"""Parameters for notebook 0."""
 
 
 def read(name):
@@ -48,44 +55,69 @@ def sources(name):
     return {cell.id: cell.source for cell in read(name).cells}
 
 
-def run(name, folder):
-    """Runs a notebook in ``folder`` with small parameters. Returns the number of pictures and the printed text."""
+def run(name, folder, parameters=SMALL, **environment):
+    """Runs a notebook in ``folder`` with small parameters. Returns the outputs of its cells by their ids.
+
+    The parameters are inserted after the cell with the tag "parameters", as by papermill.
+    """
     notebook = read(name)
     (place,) = (i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
-    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(SMALL))
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(parameters))
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
-    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    pictures = sum("image/png" in output.get("data", {}) for output in outputs)
-    return pictures, "".join(output.text for output in outputs if output.get("name") == "stdout")
+    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT), **environment})
+    return {cell.id: cell.get("outputs", []) for cell in notebook.cells}
+
+
+def pictures(outputs):
+    """Returns the cells of the pictures."""
+    return [cell for cell, found in outputs.items() for output in found if "image/png" in output.get("data", {})]
+
+
+def printed(outputs):
+    return "".join(output.text for found in outputs.values() for output in found if output.get("name") == "stdout")
+
+
+@pytest.mark.slow
+def test_notebook_0_trains_its_own_models_and_the_library_s(tmp_path):
+    home = tmp_path / "keras"
+    (home / "datasets").mkdir(parents=True)
+    text = "".join(f"{target}\t{source}\n" for source, target in sample_pairs()[:4000])
+    (home / "datasets" / "spa-eng.zip").write_bytes(zipped({"spa-eng/spa.txt": text.encode()}))
+    outputs = run("0-nmt-with-attention", tmp_path, SMALL_0, KERAS_HOME=str(home))
+    assert pictures(outputs) == ["curve", "heatmap", "heatmap-2"]
+    assert "BLEU" in printed({"bleu": outputs["bleu"]})
+    rest = printed({"rest": outputs["rest"]})
+    assert "notebook-0: " in rest
+    assert "sample-subword: " in rest
+    assert str(tmp_path) not in str(outputs)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The working directory after notebook 1, with a run of the sample corpus."""
     folder = tmp_path_factory.mktemp("notebooks")
-    assert run("1-step-by-step", folder)[0] == 5, "pictures"
+    assert len(pictures(run("1-step-by-step", folder))) == 5
     return folder
 
 
 @pytest.mark.slow
 def test_notebook_3_compares_four_systems(folder):
-    assert run("3-attention", folder)[0] == 4
+    assert len(pictures(run("3-attention", folder))) == 4
     found = {path.name for path in (folder / "runs").glob("sample-*")} - {"sample-small"}  # the run of notebook 1
     assert found == {"sample-rnnencdec", "sample-rnnsearch", "sample-local-m", "sample-local-p"}
 
 
 @pytest.mark.long
 def test_notebook_2_trains_from_nothing_and_draws_its_curves(tmp_path):
-    pictures, printed = run("2-train", tmp_path)
-    assert pictures == 2
-    assert "BLEU" in printed
+    outputs = run("2-train", tmp_path)
+    assert len(pictures(outputs)) == 2
+    assert "BLEU" in printed(outputs)
     assert identify_best(tmp_path / "runs/sample-small/checkpoints").step == 20
 
 
 @pytest.mark.slow
 def test_notebook_4_exports_serves_and_sends_requests(folder):
-    assert run("4-export-and-serve", folder)[0] == 1
+    assert len(pictures(run("4-export-and-serve", folder))) == 1
     assert (folder / "saved_models" / "sample" / "1" / "saved_model.pb").exists()
 
 
@@ -93,10 +125,10 @@ def test_notebook_4_exports_serves_and_sends_requests(folder):
 def test_notebook_5_trains_on_a_file_with_malformed_lines_and_its_run_is_evaluated_by_the_printed_command(
     tmp_path, monkeypatch, capsys
 ):
-    _, printed = run("5-your-own-corpus", tmp_path)
-    assert "3 of 12,503 lines malformed" in printed
+    text = printed(run("5-your-own-corpus", tmp_path))
+    assert "3 of 12,503 lines malformed" in text
     assert identify_best(tmp_path / "runs/mine/checkpoints").step == 20
-    command = re.search(r"^python -m nmt_keras (evaluate .+)$", printed, re.MULTILINE)[1]
+    command = re.search(r"^python -m nmt_keras (evaluate .+)$", text, re.MULTILINE)[1]
     monkeypatch.chdir(tmp_path)
     cli.main([*shlex.split(command), "--part", "valid", "--worst", "0", "--json", "--search.max-tokens", "3"])
     assert json.loads(capsys.readouterr().out)["title"] == "mine, valid"
@@ -112,12 +144,12 @@ def test_notebook_5_refuses_a_missing_file_instead_of_training_on_its_example(tm
 
 @pytest.mark.slow
 def test_notebook_6_makes_a_dry_run_without_a_gpu(tmp_path):
-    _, printed = run("6-gpu-self-check", tmp_path)
+    text = printed(run("6-gpu-self-check", tmp_path))
     summary = json.loads((tmp_path / "self-check.json").read_text())
     assert summary["dry"]
     assert summary["parts"]["device"]["results"][0]["gpu"] is None
     assert all(result["passed"] for result in summary["parts"]["parity-lecture-rnn"]["results"])
-    assert "0 of 2 parts failed" in printed
+    assert "0 of 2 parts failed" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
