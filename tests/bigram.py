@@ -79,9 +79,15 @@ class Run:
     def __call__(self, identity=None, stop_after=None, callbacks=(), **options):
         updater = Updater(self.model, self.settings)
         checkpoints = Checkpoints(self.folder / "checkpoints", updater, identity)
-        log = self.folder / "log.jsonl"
         trainer = Trainer(
-            updater, self.batches, checkpoints, log, self.validate, self.reports.append, self.show, callbacks
+            updater,
+            self.batches,
+            checkpoints,
+            self.folder / "log.jsonl",
+            self.validate,
+            self.reports.append,
+            self.show,
+            callbacks,
         )
         self.progress = trainer.train(RunOptions(**options), stop_after)
         return self

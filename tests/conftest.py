@@ -123,7 +123,6 @@ def dtype_policy():
 @pytest.fixture(scope="session")
 def model() -> Seq2Seq:
     """A tiny RNNsearch with random weights, for vocabularies of 19 and 23 words. Tests must not change it."""
-    keras.utils.set_random_seed(3)
     model = build_model(TINY_MODEL, 19, 23)
     randomise(model, 3)
     return model
@@ -150,7 +149,6 @@ def batches() -> Batches:
 @pytest.fixture(scope="session")
 def translator(pairs) -> ModelTranslator:
     """A translator with a tiny model of random weights, and word tokenizers fitted on sample sentences."""
-    keras.utils.set_random_seed(7)
     source = fit_tokenizer(TINY_TEXT, [pair.source for pair in pairs])
     target = fit_tokenizer(TINY_TEXT, [pair.target for pair in pairs])
     model = build_model(TINY_MODEL, source.vocabulary_size, target.vocabulary_size)

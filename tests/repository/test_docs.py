@@ -20,6 +20,8 @@ import tyro
 from nmt_keras_serve.options import Options
 from servers import ROOT, running_server
 
+from benchmarks.measured import MEASURED
+from benchmarks.quality import PLANS, RECIPE
 from docs import address, generate
 from nmt_keras import cli
 from nmt_keras.io.lines import INVISIBLE
@@ -40,6 +42,12 @@ FILE = re.compile(r"^Save this as `(\w+\.py)`:\n\n```python\n(.*?)^```$", re.MUL
 CITATION = re.compile(r"([A-Z][\w-]+)(?: et al\.|(?:, [A-Z][\w-]+)+| and [A-Z][\w-]+)\s\(?(19\d\d|20[01]\d|202[0-5])\b")
 PROGRAMS = "curl|docker|kubectl|make|mkdir|nmt|pip|pre-commit|python|python3|source"
 INDENTED = re.compile(rf"^    (?=(?:\.venv(?:-\w+)?/bin/)?(?:{PROGRAMS})\s)(.+)$", re.MULTILINE)
+TARGETS = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+MEASUREMENTS = {
+    path.stem: found
+    for path in sorted(MEASURED.glob("*.json"))
+    if "command" in (found := json.loads(path.read_text("utf-8"))) and not found.get("removed")
+}
 URL = "http://127.0.0.1:8501"
 
 
@@ -147,19 +155,22 @@ def test_the_commands_of_a_page_parse(name, workspace, monkeypatch, forget_modul
     monkeypatch.setattr(sys, "path", [*sys.path])
     for file, text in FILE.findall(PAGES[name].read_text("utf-8")):
         Path(file).write_text(text)
-    targets = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     for command in commands(PAGES[name]):
-        words = shlex.split(re.sub(r"^\.venv(-\w+)?/bin/", "", command))
-        assert all((ROOT / word).exists() for word in words if word.endswith((".yaml", ".yml"))), command
-        match words:
-            case ["nmt", "--help"] | ["python", "-m", "pytest", *_]:
-                pass
-            case ["nmt", *arguments]:
-                assert type(cli.parse(arguments)).__name__.lower() == arguments[0]
-            case ["python", "-m", module, *options]:
-                tyro.cli(options_of(module), args=options)
-            case ["make", target, *_]:
-                assert target in targets
+        parse(re.sub(r"^\.venv(-\w+)?/bin/", "", command))
+
+
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_the_command_of_a_measurement_parses(name):
+    command = MEASUREMENTS[name]["command"].removeprefix("XLA_FLAGS=--xla_gpu_autotune_level=0 ")
+    assert command.startswith(("nmt ", "python -m "))
+    parse(command)
+
+
+@pytest.mark.parametrize("plan", [*PLANS.values(), *(each["plan"] for each in MEASUREMENTS.values() if "plan" in each)])
+def test_the_options_of_a_training_plan_parse(plan):
+    options = [word for name, value in plan.items() for word in (f"--{name}", str(value))]
+    train = cli.parse(["train", RECIPE, "--corpus", "sample", *options])
+    assert train.chosen().train.minutes == plan["minutes"]
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +210,21 @@ def test_the_server_s_options_stand_on_its_page_with_their_defaults():
         for name, value in values.items()
     }
     assert found == wanted
+
+
+def parse(command: str) -> None:
+    """Parses a command of the project, and finds the files of a cluster that it names."""
+    words = shlex.split(command)
+    assert all((ROOT / word).exists() for word in words if word.endswith((".yaml", ".yml"))), command
+    match words:
+        case ["nmt", "--help"] | ["python", "-m", "pytest", *_]:
+            pass
+        case ["nmt", *arguments]:
+            assert type(cli.parse(arguments)).__name__.lower() == arguments[0]
+        case ["python", "-m", module, *options]:
+            tyro.cli(options_of(module), args=options)
+        case ["make", target, *_]:
+            assert target in TARGETS
 
 
 def options_of(module: str) -> Callable[..., object]:
