@@ -45,6 +45,11 @@ Compared = Iterator[tuple[str, Any, Any]]
 """Names of figures, with their stored and their computed values."""
 
 
+def archived() -> list[Path]:
+    """Returns the groups in docs/results, without suffixes, as ``files_of`` reads them."""
+    return sorted(path.with_name(path.name.removesuffix(".tar.xz")) for path in RESULTS.glob("*.tar.xz"))
+
+
 @cache
 def files_of(group: Path) -> Mapping[str, str]:
     """Returns the text of each file of a group by name, from the folder ``group`` or from its JSON and its archive."""
@@ -176,21 +181,21 @@ def main(
         add: Folder whose files are added to the group, or replace those of the same name.
     """
     if add is not None:
-        (group,) = groups
-        add_files(files_of(add), RESULTS / group)
+        (name,) = groups
+        add_files(files_of(add), RESULTS / name)
         return
     different = 0
-    for group in groups or sorted(path.name.removesuffix(".tar.xz") for path in RESULTS.glob("*.tar.xz")):
-        files, count = files_of(RESULTS / group), 0
-        for name, stored, found in compared(files, held_out(files, corpus)):
-            count += 1
+    for group in [RESULTS / name for name in groups] or archived():
+        files = files_of(group)
+        rows = list(compared(files, held_out(files, corpus)))
+        for name, stored, found in rows:
             if rounded(stored) != rounded(found):
                 different += 1
-                print(f"{group}: {name}: stored {stored}, computed {found}")
-        print(f"{group}: {count} figures")
+                print(f"{group.name}: {name}: stored {stored}, computed {found}")
+        print(f"{group.name}: {len(rows)} figures")
         for kind, runs in not_stored(files).items():
             if runs:
-                print(f"{group}: no {kind} of {len(runs)} runs, whose figures are not computed: {', '.join(runs)}")
+                print(f"{group.name}: no {kind} of {len(runs)} runs, whose figures are not computed: {', '.join(runs)}")
     if different:
         raise SystemExit(f"archives: {different} figures differ.")
 

@@ -65,23 +65,19 @@ def _cell(value: Any, decimals: int) -> str:
 
 
 class Results(dict[str, Any]):
-    """Contents of the JSON files of a folder and of the alignments, by name, for ``str.format_map``."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self._folder = folder
+    """Contents of the JSON files of measurements and alignments, by name, for ``str.format_map``."""
 
     def __missing__(self, name: str) -> Any:
-        path = self._folder / f"{name}.json"
+        path = MEASURED / f"{name}.json"
         return json.loads((path if path.exists() else ALIGNMENTS / path.name).read_text(encoding="utf-8"))
 
 
-def block(name: str, folder: Path = MEASURED) -> str:
+def block(name: str) -> str:
     """Returns the tables of docs/measured/NAME.json with command, machine and date, or the filled NAME.template."""
-    if (template := folder / f"{name}.template").exists():
-        return template.read_text(encoding="utf-8").format_map(Results(folder))
+    if (template := MEASURED / f"{name}.template").exists():
+        return template.read_text(encoding="utf-8").format_map(Results())
     stem, _, field = name.partition(".")
-    found = Results(folder)[stem]
+    found = Results()[stem]
     if field:
         value = found[field]
         lines = value if isinstance(value, list) else [json.dumps(value, ensure_ascii=False)]
@@ -101,9 +97,9 @@ def block(name: str, folder: Path = MEASURED) -> str:
     return "\n\n".join([*shown, once if found.get("removed") else f"`{command}`; {where}.\n"])
 
 
-def written(page: str, folder: Path = MEASURED) -> str:
+def written(page: str) -> str:
     """Returns a page with its tables updated."""
-    return BLOCK.sub(lambda found: found["begin"] + "\n" + block(found["name"], folder) + found["end"], page)
+    return BLOCK.sub(lambda found: found["begin"] + "\n" + block(found["name"]) + found["end"], page)
 
 
 def main() -> None:

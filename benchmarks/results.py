@@ -94,17 +94,13 @@ class Group:
     pairs: int | None = None
     """Number of training pairs, drawn at random; ``None`` for all."""
     words: int | None = None
-    """Maximum number of words on each side of a training pair; ``None`` for no limit."""
-    joined: bool = False
-    """If ``True``, also trains on concatenations of pairs up to ``words``."""
-    by_length: bool = False
-    """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
+    """Maximum number of words on each side of a training pair; ``None`` for no limit. With a limit, also trains on
+    concatenations of pairs up to it, and scores concatenated test pairs, for the figures and table of Bahdanau et al.
+    """
     guided: bool = False
     """If ``True``, attention is trained with the word alignments of ``--alignments``."""
     gradients: bool = False
     """If ``True``, also stores the norms of the gradients of the encoder's states, for the figure about gates."""
-    has_alignments: bool = True
-    """If ``True``, the alignment error rate of the systems is measured."""
     updates: int = UPDATES
     """Number of updates of each run."""
     rates: tuple[float, ...] = RATES
@@ -198,9 +194,15 @@ def regularised() -> tuple[Recipe, ...]:
     plain = {"train.learning_rate": 3e-3, "train.augmentation": 0.0, "train.validations": 16}
     dropout = plain | {"model.dropout": 0.3}
     recurrent = dropout | {"model.recurrent_dropout": 0.2}
-    systems: dict[str, dict[str, Any]] = {"plain": plain, "dropout": dropout, "recurrent-dropout": recurrent}
-    for size in SEGMENTED:
-        systems[f"{size}-pieces"] = recurrent | {"source.vocabulary_size": size, "target.vocabulary_size": size}
+    systems: dict[str, dict[str, Any]] = {
+        "plain": plain,
+        "dropout": dropout,
+        "recurrent-dropout": recurrent,
+        **{
+            f"{size}-pieces": recurrent | {"source.vocabulary_size": size, "target.vocabulary_size": size}
+            for size in SEGMENTED
+        },
+    }
     return tuple(changed(CONDITIONAL_GRU, f"small-corpus-{name}", fields) for name, fields in systems.items())
 
 
@@ -232,8 +234,10 @@ def groups() -> dict[str, Group]:
     }
 
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
-        kinds = ("rnnencdec", "rnnsearch")
-        return tuple(changed(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
+        return tuple(
+            changed(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}")
+            for kind in ("rnnencdec", "rnnsearch")
+        )
 
     return {
         "ladder": Group(
@@ -262,15 +266,13 @@ def groups() -> dict[str, Group]:
             updates=8_000,
             rates=NO_PILOTS,
         ),
-        "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
-        "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
+        "bahdanau-8": Group(bahdanau(8, 30), words=8),
+        "bahdanau-16": Group(bahdanau(16, 50), words=16),
         "bahdanau-16-longer": Group(
             # at the rate that the pilots of rnnsearch-16 chose
             (changed(in_small(find_recipe("rnnsearch-50"), 0.15, 12e-3), "rnnsearch-16-longer"),),
             seeds=(1,),
             words=16,
-            joined=True,
-            by_length=True,
             updates=4 * UPDATES,
             rates=NO_PILOTS,
         ),
@@ -291,7 +293,7 @@ def groups() -> dict[str, Group]:
             gradients=True,
             baselines={"fed-lstm": "fed-tanh"},
         ),
-        "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),), has_alignments=False),
+        "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),)),
         "sampling": Group(
             (
                 rnnsearch,
@@ -386,10 +388,10 @@ def fits(pair: Pair, limit: int) -> bool:
     return max(words(pair.source), words(pair.target)) <= limit
 
 
-def joined_up_to(pairs: Sequence[Pair], limit: int, seed: int = 1) -> list[Pair]:
+def joined_up_to(pairs: Sequence[Pair], limit: int) -> list[Pair]:
     """Returns concatenations of at least two shuffled pairs, with at most ``limit`` words on each side."""
-    order = [pair for pair in pairs if fits(pair, limit)]
-    random.Random(seed).shuffle(order)
+    order = [*pairs]
+    random.Random(1).shuffle(order)
     result, group = [], order[:1]
     for pair in order[1:]:
         longer = joined([*group, pair])
@@ -407,10 +409,10 @@ def joined(group: Sequence[Pair]) -> Pair:
     return Pair(" ".join(pair.source for pair in group), " ".join(pair.target for pair in group))
 
 
-def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pair]:
-    """Returns the long test set: for each k from 2 to 6, ``each`` concatenations of k randomly drawn pairs."""
-    draw = random.Random(seed)
-    return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
+def long_pairs(pairs: Sequence[Pair]) -> list[Pair]:
+    """Returns the long test set: for each k from 2 to 6, 300 concatenations of k randomly drawn pairs."""
+    draw = random.Random(1)
+    return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(300)]
 
 
 def pairs_of(corpus: str, path: Path | None) -> Sequence[Pair]:
@@ -438,7 +440,7 @@ def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
         train = random.Random(1).sample(train, group.pairs)
     if group.words is not None:
         short = [pair for pair in train if fits(pair, group.words)]
-        train = short + (joined_up_to(short, group.words) if group.joined else [])
+        train = short + joined_up_to(short, group.words)
     return SplitCorpus(group.corpus, train, parts["valid"], parts["test"])
 
 
@@ -476,14 +478,15 @@ def add_to_runs(group: Group, study: Study) -> None:
     for system, seed in itertools.product(study.systems, study.seeds):
         path, folder = study.path(system, seed), study.run_folder(system, seed)
         found = read_json(path)
-        has_links = group.has_alignments and system.model.attention.has_scores and folder.exists()
-        if has_links and found["alignment"] is None:
+        # words without accents are not those of the gold alignments
+        is_aligned = system.model.attention.has_scores and not system.target.strip_accents and folder.exists()
+        if is_aligned and found["alignment"] is None:
             found["alignment"] = weight_figures(Run(folder).translator(), gold_pairs(study.corpus.name))
         if group.gradients and "gradients" not in found:
             found["gradients"] = state_gradients(Run(folder).translator(), long_pairs(study.corpus.test))
         if system.target.strip_accents and "normalized" not in found:
             found["normalized"] = normalized(texts_of(path), [pair.target for pair in study.pairs])
-        if group.by_length and "table" not in found:
+        if group.words is not None and "table" not in found:
             values, texts = by_length(Run(folder).translator(), study.corpus)
             write_whole(path.with_suffix(".beam.txt"), "".join(f"{text}\n" for text in texts))
             found |= values

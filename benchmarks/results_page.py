@@ -37,7 +37,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import ttest_ind_from_stats
 
-from benchmarks.archives import RESULTS, TABLE, files_of
+from benchmarks.archives import RESULTS, TABLE, archived, files_of
 from benchmarks.measured import rows_table
 from benchmarks.results import COMBINED, CONVERGED, LADDER, VOCABULARY, WINDOW, groups
 from nmt_keras.evaluation.metrics import Estimate, Spread
@@ -83,8 +83,6 @@ PUBLISHED = {
     "rnnsearch-16-longer": ("RNNsearch-50, trained longer", 28.45, 36.15),
 }
 """Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
-MOSES = ("Moses", 33.30, 35.63)
-"""The phrase-based system of the same table."""
 LEGEND = {
     "rnnencdec-8": "encoder-decoder, up to 8 words",
     "rnnsearch-8": "with attention, up to 8 words",
@@ -98,22 +96,12 @@ TESTED = {"": "bleu", "aer_": "error_rate"}
 """Field of a test in the template, and the score that is tested by the beginning of the field's name."""
 FEWEST = 20
 """Smallest number of sentences of a point of figure 2. BLEU of fewer sentences is not reliable."""
-BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-"""Signature of sacreBLEU, the same in all results."""
-CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
-"""Signature of chrF, the same in all results."""
 
 
 @cache
 def read(group: Path, name: str) -> Any:
     """Returns the content of a JSON file of a group."""
     return json.loads(files_of(group)[name])
-
-
-@cache
-def archived() -> tuple[Path, ...]:
-    """Returns the groups in docs/results."""
-    return tuple(sorted(path.with_name(path.name.partition(".")[0]) for path in RESULTS.glob("*.tar.xz")))
 
 
 class Field:
@@ -148,10 +136,6 @@ def run(name: str) -> Result:
     return next(read(group, f"{name}.json") for group in archived() if f"{name}.json" in files_of(group))
 
 
-def bleus(name: str) -> list[float]:
-    return [one["bleu"] for one in runs_of(name)]
-
-
 def listed(values: Sequence[float]) -> str:
     """Returns values with one decimal: "1.2, 3.4 and 5.6"."""
     *others, last = [f"{value:.1f}" for value in values]
@@ -163,7 +147,7 @@ def gain(before: str, after: str) -> float:
 
 
 def by_seed(before: str, after: str) -> list[float]:
-    return [b - a for a, b in zip(bleus(before), bleus(after), strict=True)]
+    return [b["bleu"] - a["bleu"] for a, b in zip(runs_of(before), runs_of(after), strict=True)]
 
 
 def welch(score: str, before: str, after: str, group: str | None = None) -> float:
@@ -300,15 +284,13 @@ def table_1() -> str:
     parts = ("test", "long")
     heads = [f"{part}, {column}" for part in parts for column in ("all", "no UNK", "perplexity")]
     cells = []
-    for name in PUBLISHED:
+    for name, (there, every, known) in PUBLISHED.items():
         row = [f"`{name}`"]
         for found in ([one["table"][part] for one in runs_of(name) if "table" in one] for part in parts):
             for score, pairs in (("all", " ({pairs:,})"), ("no_unk", " ({pairs_no_unk:,})"), ("perplexity", "")):
                 row.append(_spread([one[score] for one in found], 2) + pairs.format_map(found[0]))
-        there, every, known = PUBLISHED[name]
         cells.append([*row, there, f"{every:.2f}", f"{known:.2f}"])
-    there, every, known = MOSES
-    cells.append(["not tested here", *[""] * 6, there, f"{every:.2f}", f"{known:.2f}"])
+    cells.append(["not tested here", *[""] * 6, "Moses", "33.30", "35.63"])  # a phrase-based system
     return table(["model", *heads, "paper's model", "all", "no UNK"], cells)
 
 
@@ -372,10 +354,9 @@ def versions() -> str:
 
 def draw(folder: Path) -> None:
     """Draws the figures into ``folder``, from the results of first seeds."""
-    ladder = {LADDER_LEGEND[name]: run(f"luong-{name}-1")["validations"] for name in LADDER}
-    save_figure(compare_training(ladder), folder / "results-ladder.svg")
-    converged = {LADDER_LEGEND[name]: run(f"luong-{name}-converged-1")["validations"] for name in CONVERGED}
-    save_figure(compare_training(converged), folder / "results-ladder-converged.svg")
+    for suffix, rungs in (("", LADDER), ("-converged", CONVERGED)):
+        ladder = {LADDER_LEGEND[name]: run(f"luong-{name}{suffix}-1")["validations"] for name in rungs}
+        save_figure(compare_training(ladder), folder / f"results-ladder{suffix}.svg")
     first = run("rnnsearch-16-1")
     for part, file in (("test", "results-by-length.svg"), ("long", "results-by-length-long.svg")):
         bins = first["by_length"][part]
@@ -436,7 +417,7 @@ def page() -> str:
         "gain": lambda *names: f"{gain(*names):.1f}",
         "loss": lambda *names: f"{-gain(*names):.1f}",
         **{f"{kind}welch": lambda *words, score=score: tests[score, *words] for kind, score in TESTED.items()},
-        "runs": lambda name: listed(bleus(name)),
+        "runs": lambda name: listed([one["bleu"] for one in runs_of(name)]),
         "by_seed": lambda *names: listed(by_seed(*names)),
         "run": run,
         "run_gain": lambda before, after: f"{run(after)['bleu'] - run(before)['bleu']:.1f}",
@@ -460,8 +441,9 @@ def page() -> str:
         "WINDOW": WINDOW,
         "VOCABULARY": VOCABULARY,
         "tests": len(tests),
-        "BLEU": BLEU,
-        "CHRF": CHRF,
+        # the signatures of sacreBLEU, the same in all results
+        "BLEU": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0",
+        "CHRF": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",
         "table_1": table_1(),
         "error_rates": error_rates(),
         "versions": versions(),

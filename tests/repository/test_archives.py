@@ -2,17 +2,15 @@
 
 import pytest
 
-from benchmarks.archives import RESULTS, add_files, compared, files_of, held_out, main, not_stored, rounded
-
-GROUPS = sorted(path.name.removesuffix(".tar.xz") for path in RESULTS.glob("*.tar.xz"))
+from benchmarks.archives import RESULTS, add_files, archived, compared, files_of, held_out, main, not_stored, rounded
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", archived(), ids=lambda group: group.name)
 def test_the_figures_of_a_group_follow_from_its_translations_and_links(group):
-    files = files_of(RESULTS / group)
+    files = files_of(group)
     found = list(compared(files, held_out(files, None)))
     assert [name for name, stored, computed in found if rounded(stored) != rounded(computed)] == []
-    assert len(found) >= {"ladder": 48, "sample": 32}.get(group, 0)
+    assert len(found) >= {"ladder": 48, "sample": 32}.get(group.name, 0)
 
 
 def test_added_files_replace_those_of_the_same_name_and_equal_files_give_equal_bytes(tmp_path):
