@@ -52,14 +52,16 @@ def main(
         require(len(lines) == len(pairs), "--links", f"{len(pairs)} lines in {path}, one per pair", len(lines))
         linked = [from_pharaoh(line, f"{path}:{number}").possible for number, line in enumerate(lines, 1)]
         found[path.name] = figures(linked, pairs)
-    result = {
-        "gold": Path(gold).name,
-        "pairs": len(pairs),
-        "sure": sum(len(pair.links.sure) for pair in pairs),
-        "possible": sum(len(pair.links.possible - pair.links.sure) for pair in pairs),
-        "systems": found,
-    }
-    print_result(before, result)
+    print_result(
+        before,
+        {
+            "gold": Path(gold).name,
+            "pairs": len(pairs),
+            "sure": sum(len(pair.links.sure) for pair in pairs),
+            "possible": sum(len(pair.links.possible - pair.links.sure) for pair in pairs),
+            "systems": found,
+        },
+    )
 
 
 def gold_pairs(name: str) -> list[GoldPair]:

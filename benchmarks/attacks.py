@@ -257,8 +257,12 @@ class Honest:
                 self.seconds.append(time.monotonic() - began)
 
     def summary(self) -> dict[str, Any]:
-        facts = {"requests": len(self.seconds), "failures": dict(self.failures)}
-        return {**facts, **percentiles(self.seconds), "longest_ms": round(1000 * max(self.seconds))}
+        return {
+            "requests": len(self.seconds),
+            "failures": dict(self.failures),
+            **percentiles(self.seconds),
+            "longest_ms": round(1000 * max(self.seconds)),
+        }
 
 
 @contextlib.contextmanager
@@ -337,13 +341,17 @@ def main(
         f"memory exceeded {MEMORY:g} MB": peak <= MEMORY,
         "memory grew": after["megabytes"] <= before["megabytes"] * (1 + GROWTH),
         "descriptors stayed open": after["descriptors"] <= before["descriptors"],
+        **{
+            f"{name}: a request took longer than {BOUND:g} s": max(client.seconds) <= BOUND
+            for name, client in clients.items()
+        },
     }
-    broken = [name for name, kept in promises.items() if not kept]
-    for name, client in clients.items():
-        broken += [f"{name}: {count} times {failure}" for failure, count in client.failures.items()]
-        if max(client.seconds) > BOUND:
-            broken.append(f"{name}: a request took longer than {BOUND:g} s")
-    broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
+    failures = [(name, *failure) for name, client in clients.items() for failure in client.failures.items()]
+    broken = [
+        *(name for name, kept in promises.items() if not kept),
+        *(f"{name}: {count} times {failure}" for name, failure, count in failures),
+        *(f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]),
+    ]
     print_report(facts, result, broken)
 
 

@@ -56,8 +56,12 @@ from nmt_keras.training import batch_loss
 from nmt_keras.translation.model_translator import ModelTranslator
 
 EXECUTIONS = ("plain", "xla")
-PRECISIONS: dict[str, Literal["float32", "mixed_bfloat16", "mixed_float16"]]
-PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+PRECISIONS: dict[str, Literal["float32", "mixed_bfloat16", "mixed_float16"]] = {
+    "float32": "float32",
+    "tf32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
 """``TrainConfig.precision`` by the names of the precisions here."""
 Result = dict[str, Any]
 
@@ -289,9 +293,8 @@ def compute(config: ModelConfig, place: str, execution: str = "plain") -> Comput
             with tf.GradientTape() as tape:
                 loss = batch_loss(model, source, target, smoothing=0.0, randomness=Randomness(1, 0))
                 mean = loss.total / loss.tokens
-            unreached = tf.UnconnectedGradients.ZERO
             variables = [variable.value for variable in model.trainable_variables]
-            return mean, tape.gradient(mean, variables, unconnected_gradients=unreached)
+            return mean, tape.gradient(mean, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
         loss, gradients = differentiate()
     return Computed(float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients])

@@ -22,7 +22,7 @@ import numpy as np
 import tyro
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
-from benchmarks.machine import machine, print_result, spanish_english
+from benchmarks.machine import field, machine, print_result, spanish_english
 
 CHROMIUM = shutil.which("chromium") or "chromium"
 STARTS = 5
@@ -153,9 +153,7 @@ def start(playwright: Playwright, path: Path) -> tuple[float, float]:
 
 def proportional_size(pid: int) -> float:
     """Returns the memory of a process in MB. Pages that processes share count in part."""
-    found = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) / 1000
+    return int(field(f"/proc/{pid}/smaps_rollup", r"^Pss: +(\d+) kB")) / 1000
 
 
 if __name__ == "__main__":

@@ -18,18 +18,20 @@ from nmt_keras.corpus import Pair, evaluation_pairs, read_pairs, split_pairs
 from nmt_keras.corpus.split import Part
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
-"""Instructions of a processor that a measurement reports, as /proc/cpuinfo names them."""
+"""Instructions of a processor that a measurement reports, as ``CPU_INFO`` names them."""
+CPU_INFO = "/proc/cpuinfo"
 
 
 def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras")) -> dict[str, Any]:
     """Returns the date, processor, cores, load average, setting of large pages, and library versions."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": cpu_info("model name") or platform.processor(),
-        "flags": [flag for flag in FLAGS if flag in cpu_info("flags").split()],
+        "cpu": field(CPU_INFO, r"^model name\s*:(.*)") or platform.processor(),
+        "flags": [flag for flag in FLAGS if flag in field(CPU_INFO, r"^flags\s*:(.*)").split()],
         "cores": len(os.sched_getaffinity(0)),
         "load_before": os.getloadavg()[0],
-        "transparent_hugepages": transparent_hugepages(),
+        # when the kernel uses large pages of memory: always, madvise or never
+        "transparent_hugepages": field("/sys/kernel/mm/transparent_hugepage/enabled", r"\[(.*)\]"),
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in libraries},
     }
@@ -72,14 +74,8 @@ def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
         return process.submit(function, *arguments).result()
 
 
-def transparent_hugepages() -> str:
-    """Returns when the kernel uses large pages of memory: always, madvise or never. Empty if unknown."""
-    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    return setting.read_text().partition("[")[2].partition("]")[0] if setting.exists() else ""
-
-
-def cpu_info(field: str) -> str:
-    """Returns a field of the first processor in /proc/cpuinfo. Empty if unknown."""
-    description = Path("/proc/cpuinfo")
-    found = re.search(rf"^{field}\s*:(.*)", description.read_text() if description.exists() else "", re.MULTILINE)
+def field(path: str, pattern: str) -> str:
+    """Returns what the group of ``pattern`` matches first in a file of the kernel. Empty if unknown."""
+    file = Path(path)
+    found = re.search(pattern, file.read_text() if file.exists() else "", re.MULTILINE)
     return found[1].strip() if found else ""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import tyro
 
-from benchmarks.machine import machine, print_result
+from benchmarks.machine import field, machine, print_result
 
 SENTENCES = (
     "¿Todavía están en casa?",
@@ -41,8 +41,6 @@ SIGNATURES = ("greedy", "serving_default")
 CLIENTS = (1, 8, 32)
 SECONDS = 20.0
 """Seconds of measurement per signature and number of clients. A warm-up of a tenth of this time precedes it."""
-PERCENTILES = "p50 / p95 / p99, ms"
-"""Title of the documentation's column of percentiles."""
 
 
 # The server
@@ -55,10 +53,9 @@ class Server(NamedTuple):
     process: subprocess.Popen
     log: Path  # stderr of the process
 
-    def resident_megabytes(self, field: str = "VmRSS") -> float:
+    def resident_megabytes(self, name: str = "VmRSS") -> float:
         """Returns the resident memory of the process in megabytes. ``VmHWM`` is its peak so far."""
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+        return int(field(f"/proc/{self.process.pid}/status", rf"^{name}:\s+(\d+)")) / 1024
 
     def descriptors(self) -> int:
         """Returns the number of open file descriptors of the process."""
@@ -175,23 +172,24 @@ def measure(server: Server, model: str) -> list[dict[str, Any]]:
         began = time.perf_counter()
         durations, failures = drive(server, predict_path(model), requests, clients, SECONDS)
         elapsed = time.perf_counter() - began
-        row = {
-            "signature": signature,
-            "clients": clients,
-            "requests": len(durations),
-            "seconds": round(elapsed, 2),
-            "sentences_per_second": round(len(durations) / elapsed, 1),
-            **percentiles(durations),
-            "failures": dict(Counter(failures)),
-        }
-        rows.append(row)
+        rows.append(
+            {
+                "signature": signature,
+                "clients": clients,
+                "requests": len(durations),
+                "seconds": round(elapsed, 2),
+                "sentences_per_second": round(len(durations) / elapsed, 1),
+                **percentiles(durations),
+                "failures": dict(Counter(failures)),
+            }
+        )
     return rows
 
 
 def speed(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns two columns of the documentation's table."""
     times = " / ".join(f"{row.get(f'p{percent}_ms', 0):.0f}" for percent in (50, 95, 99))
-    return {"sentences/s": round(row["sentences_per_second"]), PERCENTILES: times}
+    return {"sentences/s": round(row["sentences_per_second"]), "p50 / p95 / p99, ms": times}
 
 
 def print_report(before: Mapping[str, Any], result: Mapping[str, Any], broken: list[str], *shown: Any) -> None:

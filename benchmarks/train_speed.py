@@ -52,8 +52,10 @@ from nmt_keras.training.compiling import compile_updates
 from nmt_keras.training.execution import build_for_training
 from nmt_keras.training.schedules import learning_rate
 
-OURS: dict[str, Literal["float32", "bfloat16-products"]]
-OURS = {"matched": "float32", "matched-bfloat16": "bfloat16-products"}
+OURS: dict[str, Literal["float32", "bfloat16-products"]] = {
+    "matched": "float32",
+    "matched-bfloat16": "bfloat16-products",
+}
 """Systems of this package, with their precision."""
 WORDS = 5_000
 INTERVAL = 20
@@ -216,8 +218,12 @@ def measure(name: str, work: Path, units: int, batch: int, steps: int) -> dict[s
     source, target = (fit_tokenizer(TokenizerConfig("word", WORDS + 4), side) for side in sides)
     batches = batch_pairs(list(map(Pair, *sides)), (source, target), recipe.train, lambda _: None)
     figures, rates = train(recipe, batches, (source.vocabulary_size, target.vocabulary_size), steps)
-    rate = round(statistics.median(rates[2:]))
-    return {"ours": name, **figures, "target_tokens_per_s": rate, "shapes": len(batches.buckets)}
+    return {
+        "ours": name,
+        **figures,
+        "target_tokens_per_s": round(statistics.median(rates[2:])),
+        "shapes": len(batches.buckets),
+    }
 
 
 def train(
