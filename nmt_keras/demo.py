@@ -134,10 +134,10 @@ def ask(version: Path, sentence: str) -> str:
 def next_commands(sentence: str) -> Sequence[str]:
     """Returns the commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
-    return [
+    lines = [
         f"{python} -m nmt_keras serve     starts the server on http://127.0.0.1:8501; in another terminal, run:",
         f"{python} -m nmt_keras_serve.client --model {MODEL_FOLDER.name} {shlex.quote(sentence)}",
-        # in a clone; the package does not contain them
-        *["notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab"]
-        * Path("notebooks").is_dir(),
     ]
+    if Path("notebooks").is_dir():  # in a clone; the package does not contain them
+        lines.append("notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab")
+    return lines

@@ -16,7 +16,7 @@ from nmt_keras.layers.dropout import dropout
 from nmt_keras.training import Checkpoints, Interrupted, Trainer, Updater, checkpoints_in
 from nmt_keras.training.checkpoints import STATE
 
-PAD, START, END = 0, 2, 3
+PAD, END = 0, 3
 V, STEPS = 11, 20
 
 

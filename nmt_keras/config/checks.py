@@ -41,6 +41,7 @@ _WRITTEN = {
     bool: "true or false",
     str: "text in quotation marks",
     type(None): "null",
+    tuple[str, ...]: "a tuple of texts",
 }
 
 
@@ -55,8 +56,8 @@ def require_types(record: Any) -> None:
         if typing.get_origin(hint) is typing.Literal:
             require_choice(where, typing.get_args(hint), value)
         elif not _has_type(value, hint):
-            kinds = typing.get_args(hint) or (hint,)
-            expected = " or ".join(_WRITTEN.get(each, str(each)) for each in kinds)
+            kinds = (hint,) if hint in _WRITTEN else typing.get_args(hint) or (hint,)
+            expected = " or ".join(_WRITTEN.get(each, getattr(each, "__name__", str(each))) for each in kinds)
             is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
             whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
             require(False, where, expected, value, "Write it without quotation marks." if is_quoted else whole)

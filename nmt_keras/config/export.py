@@ -36,3 +36,6 @@ class ExportConfig:
     """Licence of the training data, for the model card."""
     limitations: tuple[str, ...] = ()
     """Sentences for the limits in the model card: what this model is known to translate wrongly."""
+
+    def __post_init__(self) -> None:
+        require_types(self)

@@ -61,7 +61,7 @@ def fetch_corpus(
     Raises:
         CorpusUnavailable: the download failed. ``folder`` is unchanged.
         OSError: the file cannot be written.
-        ValueError: the text has another digest. A new download is not kept.
+        ValueError: the file has no text, or one with another digest. A new download is not kept.
     """
     path = Path(folder) / Path(urlsplit(url).path).name
     if path.exists():
@@ -76,12 +76,10 @@ def fetch_corpus(
 
 
 def _require_text(path: Path, sha256: str | None, name: str, remedy: str) -> None:
-    """Raises ValueError if the text of a corpus has another digest than ``sha256``. ``None`` accepts all."""
-    if sha256 is None:
-        return
+    """Raises ValueError if a file has no text of a corpus, or one with another digest than ``sha256``, if given."""
     with open_text(path) as text:  # zip files of the same text may have different bytes
         digest = hashlib.file_digest(cast(io.BytesIO, text), "sha256").hexdigest()
-    if digest != sha256:
+    if sha256 not in (None, digest):
         raise ValueError(
             f"{name}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. {remedy}. "
             "To train on this text, pass it as --corpus FILE --source-column 1 --target-column 0. Its scores cannot be "

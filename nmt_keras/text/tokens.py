@@ -90,6 +90,7 @@ class Tokenizer(tf.Module, ABC):
             [B, T] string.
         """
 
+    @abstractmethod
     def save(self, folder: str | Path) -> None:
         """Writes the vocabulary and ``text.json`` into ``folder``, created if missing."""
 

@@ -147,8 +147,9 @@ class Repository:
 
     def start(self) -> None:
         """Loads every wanted version, and assigns the labels, also those of versions that cannot be loaded yet."""
+        configs = self._configs()
         self.poll()
-        configs, available = self._configs(), set(self.available())
+        available = set(self.available())
         for config in configs:
             for label, version in config.labels.items():
                 if (config.name, version) not in available:

@@ -11,6 +11,7 @@ from nmt_keras.config import (
     CorpusConfig,
     DecoderConfig,
     EncoderConfig,
+    ExportConfig,
     FilterConfig,
     MicroBatchingConfig,
     ModelConfig,
@@ -150,6 +151,8 @@ WRONG = [
     (MicroBatchingConfig, {"queue": -1}, "queue"),
     (MicroBatchingConfig, {"queue": 1.5}, "queue"),
     (MicroBatchingConfig, {"wait_ms": -0.1}, "wait_ms"),
+    (ExportConfig, {"micro_batching": 32}, "micro_batching"),
+    (ExportConfig, {"limitations": "Names are lost."}, "limitations"),
 ]
 
 

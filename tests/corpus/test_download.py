@@ -107,11 +107,19 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(tmp_path):
     assert time.monotonic() - begin < 3.0
 
 
-def test_another_text_is_an_error_and_leaves_no_file(tmp_path):
-    with serving(reply(content=ZIP)) as (url, _):
+@pytest.mark.parametrize(
+    ("content", "sha256", "message"),
+    [
+        (ZIP, "00", f"http://.*: .*sha256 00, .*{SHA256}.*--source-column 1"),
+        (zipped({"a.pdf": b"", "b.pdf": b""}), None, "spa-eng.zip"),
+    ],
+    ids=["another text", "no text"],
+)
+def test_another_text_or_none_is_an_error_and_leaves_no_file(content, sha256, message, tmp_path):
+    with serving(reply(content=content)) as (url, _):
         for _ in range(2):
-            with pytest.raises(ValueError, match=f"{url}: .*sha256 00, .*{SHA256}.*--source-column 1"):
-                fetch_corpus(url, tmp_path, "00")
+            with pytest.raises(ValueError, match=message):
+                fetch_corpus(url, tmp_path, sha256)
     assert list(tmp_path.iterdir()) == []
 
 
