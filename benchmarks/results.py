@@ -181,7 +181,7 @@ LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "c
 """Systems of the ladder. The systems after "location" have input feeding; "feed" is "location" with input feeding."""
 SCORES = LADDER[LADDER.index("feed") + 1 :]
 """Systems of the ladder that replace the location score of "feed"."""
-CONVERGED = LADDER[: LADDER.index("concat")]
+CONVERGED = tuple(name for name in LADDER if name != "concat")
 """Systems of the ladder that are trained to convergence."""
 
 
