@@ -39,7 +39,10 @@ def children(folder):
         ({}, "expected format 2 or 3, received None"),
         ({"format": 1}, "expected format 2 or 3, received 1"),
         ({"format": 3, "search": {"beam": 5}}, "search.beam: expected one of beam_size, "),
-        ({"format": 2, "search": {"temperature": 1.0}}, "search.temperature: there is no such field any more"),
+        (
+            {"format": 2, "search": {"temperature": 1.0}},
+            "search.temperature: expected the former default of this removed field, 0.0",
+        ),
     ],
 )
 def test_an_export_of_another_format_is_refused(tmp_path, manifest, told):
