@@ -22,7 +22,6 @@ from nmt_keras.browser.support import require_supported
 from nmt_keras.browser.weights import as_read, by_outputs, in_float16, in_int8, to_safetensors
 from nmt_keras.config import SearchConfig
 from nmt_keras.export.rebuilding import Parts
-from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.warmup import LARGE, example_sentences
 from nmt_keras.io.files import write_whole
 from nmt_keras.manifest import serving_search
@@ -92,7 +91,7 @@ def tokenizer_facts(tokenizer: Tokenizer) -> dict[str, Any]:
 def _checks(translator: ModelTranslator) -> Iterator[dict[str, Any]]:
     """Yields what the page must answer to a few sentences, greedily and by beam search."""
     sentences = example_sentences(translator.source_tokenizer)[:: LARGE // CHECKED]
-    greedy = translator.with_search(greedy_search(translator.search))
+    greedy = translator.with_search(translator.search.greedy)
     for signature, each in {"align": greedy, "beam": translator.with_search(serving_search(translator.search))}.items():
         for sentence, found in zip(sentences, each.translate([each.decode() for each in sentences]), strict=True):
             yield {

@@ -118,8 +118,7 @@ class Evaluate(Command):
             takes_options = is_run(path) or (path == self.paths[0] and not beside_run)
             translator = load_translator(path, others, self.search if takes_options else None)
             if greedy and not takes_options:
-                own = replace(translator.search, beam_size=1, n_best=None)
-                translator = cast(ServedTranslator, translator).with_search(own)
+                translator = cast(ServedTranslator, translator).with_search(translator.search.greedy)
             searches[name] = str(translator.search)
             if gold:
                 expected = "run directories, because exports do not align given pairs"

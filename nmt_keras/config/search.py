@@ -1,7 +1,7 @@
 """Configuration of the search for translations."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Self
 
 from nmt_keras.config.checks import NOT_NEGATIVE, Count, Positive, require, require_types
 from nmt_keras.cores import available_cores
@@ -58,6 +58,11 @@ class SearchConfig:
             f"None, or 1 to beam_size ({self.beam_size})",
             self.n_best,
         )
+
+    @property
+    def greedy(self) -> Self:
+        """The greedy search with the same other options."""
+        return replace(self, beam_size=1, n_best=None)
 
     def __str__(self) -> str:
         """Returns a description for reports. The length normalisation of a greedy search only changes its scores."""

@@ -14,7 +14,6 @@ verification     ``verify``
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
-from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.verification import verify
 from nmt_keras.export.versions import prune
 from nmt_keras.export.writing import PLAIN, export
@@ -25,7 +24,6 @@ __all__ = [
     "CONTRACT",
     "PLAIN",
     "export",
-    "greedy_search",
     "load_exported",
     "prune",
     "read_manifest",

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from nmt_keras.config import MicroBatchingConfig, SearchConfig
+from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.micro_batching import merge_requests
 from nmt_keras.manifest import BEAM_SIZE
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
-
-
-def greedy_search(search: SearchConfig) -> SearchConfig:
-    """Returns the greedy search of the signature ``greedy``, with the other options of ``search``."""
-    return replace(search, beam_size=1, n_best=None)
 
 
 def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig | None = None) -> dict[str, Any]:
@@ -30,9 +25,8 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
         micro_batching: Configuration for merging concurrent requests; ``None`` answers them separately.
     """
     search = translator.search
-    one = greedy_search(search)
-    greedy = translator if search == one else translator.with_search(one)
-    beam = translator if search.beam_size > 1 else translator.with_search(replace(one, beam_size=BEAM_SIZE))
+    greedy = translator if search == search.greedy else translator.with_search(search.greedy)
+    beam = translator if search.beam_size > 1 else translator.with_search(replace(search.greedy, beam_size=BEAM_SIZE))
     functions: dict[str, Callable[..., Any]] = {  # lambdas, because a bound tf.function does not keep its object alive
         "serving_default": lambda text: translator.decode(text),
         "text": lambda text: translator.decode_texts(text),

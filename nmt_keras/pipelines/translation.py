@@ -16,7 +16,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,7 @@ def translated_lines(
 ) -> list[dict[str, Any]]:
     """Returns the records of lines, which are written as JSON; see ``TranslateBlocks`` and ``Translation``."""
     if isinstance(translator, ServedTranslator) and greedy:
-        translator = translator.with_search(replace(translator.search, beam_size=1, n_best=None))
+        translator = translator.with_search(translator.search.greedy)
     return [
         {
             "text": line,

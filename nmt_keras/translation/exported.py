@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,7 +39,7 @@ class ServedTranslator(Translator):
     @property
     def searches(self) -> Sequence[SearchConfig]:
         """The search of ``serving_default``, and the same with beam size 1."""
-        return self._exported_search, replace(self._exported_search, beam_size=1, n_best=None)
+        return self._exported_search, self._exported_search.greedy
 
     def with_search(self, search: SearchConfig) -> Self:
         """Returns a translator that runs the same loaded export with another of its searches.
