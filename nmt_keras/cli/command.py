@@ -40,12 +40,12 @@ RARE = (
 """Options and option groups that the short help of most commands omits, by name or by class and name."""
 
 METAVARS = {
-    **dict.fromkeys(("corpus", "valid", "test", "pairs", "gold"), "FILE"),
+    **dict.fromkeys(("corpus", "valid", "test", "pairs", "gold", "source", "reference", "output"), "FILE"),
     **dict.fromkeys(("source_column", "target_column"), "COLUMN"),
     **dict.fromkeys(("source_language", "target_language"), "CODE"),
     **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
-    **dict.fromkeys(("steps", "updates", "jobs", "n_best", "beam_size", "max_to_keep", "shards"), "N"),
-    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER"},
+    **dict.fromkeys(("steps", "updates", "jobs", "n_best", "worst", "beam_size", "max_to_keep", "shards"), "N"),
+    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER", "languages": "CODE-CODE", "column": "COLUMN"},
     **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
     **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
 }
