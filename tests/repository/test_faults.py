@@ -1,4 +1,4 @@
-"""Notebook 7: each fault fails its own check only, the solutions repair it, and ``nmt check`` names the ill files."""
+"""Notebook 7: a fault fails its own check only, the solutions repair it, and ``nmt check`` finds the faulty files."""
 
 import contextlib
 import io
