@@ -235,7 +235,7 @@ function showProblem(error) {
   problem.replaceChildren();
   if (error === null) return;
   problem.append(create("strong", {}, title), create("p", {}, advice));
-  if (error.kind === "unnamed" || PASSING.has(error.kind)) return;
+  if (["unnamed", "stopped"].includes(error.kind) || PASSING.has(error.kind)) return; // another try cannot help
   const again = () => {
     field.focus(); // the button disappears with the problem
     showProblem(null);

@@ -28,7 +28,7 @@ export function describe({ kind, message }, model, hasOthers) {
     unfit: [`The model “${model}” has no alignments`, "Export a model with the signature “align”."],
     refused: ["The server refused the sentence", `Change the sentence.${reason}`],
     failed: ["The server failed", `Tell the server’s operator.${reason}`],
-    stopped: ["This browser cannot run the translator", `Open the file in a newer browser.${reason}`],
+    stopped: ["This browser cannot run the translator", `Use a newer browser, or download the file again.${reason}`],
     broken: ["This page has failed", `Reload the page, and report the text to the project.${reason}`],
     unreadable: ["The server’s answer cannot be read", `It does not come from TensorFlow Serving. ${reload}`],
   }[kind];

@@ -104,6 +104,7 @@ def test_a_damaged_file_or_a_browser_that_computes_something_else_is_reported(
     page.goto(path.as_uri() + fragment)
     expect(page.get_by_role("alert").filter(has_text=told)).to_be_visible()
     expect(page.locator("#model")).to_have_text(re.compile(model))
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
 
 
 @pytest.mark.long
