@@ -127,8 +127,9 @@ class Repository:
             StatusError: NOT_FOUND if there is no such version.
         """
         with self._lock:
-            statuses = [status for (model, _), status in self._statuses.items() if model == name]
-        found = [status for status in statuses if version in (None, status.version)]
+            found = [
+                each for (model, _), each in self._statuses.items() if model == name and version in (None, each.version)
+            ]
         if not found:
             wanted = "any versions" if version is None else f"version {version}"
             raise StatusError(Code.NOT_FOUND, f"Could not find {wanted} of model {name}")
