@@ -378,6 +378,7 @@ def test_the_heatmap_is_a_table_that_is_shown_when_wanted(web):
     expect(table.get_by_role("columnheader")).to_have_text(["uno", "dos", "end"])
     expect(table.get_by_role("rowheader")).to_have_text(["two", "end"])
     expect(table.locator("tbody td")).to_have_text(["25", "70", "5", "0", "0", "100"])
+    assert table.locator("caption").bounding_box()["height"] < 40  # one line, although the table is narrower
 
 
 # Beam search
