@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import END, FilterConfig
+from nmt_keras.config import END, FilterConfig, require
 from nmt_keras.corpus.batches import (
     Batch,
     Batches,
@@ -88,15 +88,14 @@ def remove_leftovers(folder: Path, keep: Collection[str] = ()) -> None:
     Raises:
         FileExistsError: there are shards but no vocabulary, so they were not written by a preparation.
     """
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    found = [name for name in names if SHARD_FILES.fullmatch(name) and name not in keep]
+    inside = folder.iterdir() if folder.is_dir() else ()
+    found = [path for path in inside if SHARD_FILES.fullmatch(path.name) and path.name not in keep]
     if found and not (folder / "source" / "text.json").exists():
         raise FileExistsError(
             f"{folder}: expected a new folder, or the folder of an interrupted preparation, received a folder with "
-            f"{found[0]} and no vocabulary. Pass another folder."
+            f"{found[0].name} and no vocabulary. Pass another folder."
         )
-    for name in found:
-        path = folder / name
+    for path in found:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)  # a Beam worker may replace it
 
 
@@ -181,11 +180,13 @@ def complete(
         ValueError: no pair is left.
     """
     rejected = {str(reason): left_out.get(reason, 0) for reason in Rejection}
-    if not any(shard.pairs for shard in written):
-        counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
-        raise ValueError(
-            f"filters: expected at least one pair of {names} that passes, received none: {counts}. Loosen the filters."
-        )
+    require(
+        any(shard.pairs for shard in written),
+        "filters",
+        f"at least one pair of {names} that passes",
+        _listed(rejected),
+        "Loosen the filters.",
+    )
     rejected |= {
         Rejection.DUPLICATE: sum(shard.duplicates for shard in written),
         "malformed lines": found.malformed,
@@ -214,6 +215,10 @@ def complete(
     remove_leftovers(folder, [shard.file for shard in written])
 
 
+def _listed(skipped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
+
+
 class PreparedCorpus:
     """A folder of shards written by ``prepare``.
 
@@ -238,8 +243,7 @@ class PreparedCorpus:
         self.sizes = np.array([shard["pairs"] for shard in self.record["shards"]], np.int64)  # pairs of each shard
         self.lengths = np.array(self.record["lengths"], np.int64).reshape(-1, 3)  # source, target, pairs
         for file in self.files:
-            if not os.path.exists(file):
-                raise ValueError(f"{file}: expected a shard that {path} lists, found none. Prepare the corpus again.")
+            require(os.path.exists(file), file, f"a shard that {path} lists", "none", "Prepare the corpus again.")
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -248,16 +252,17 @@ class PreparedCorpus:
     def require_its_vocabularies(self) -> None:
         """Raises ValueError if the shards were encoded with other tokenizers than those in the folder."""
         for side, recorded in self.record["vocabularies"].items():
-            if read_json(self.folder / side / "text.json")["sha256"] != recorded:
-                raise ValueError(
-                    f"{self.folder / side}: expected the vocabulary with which the shards were encoded, received "
-                    "another one. Prepare the corpus again, in a new folder."
-                )
+            require(
+                read_json(self.folder / side / "text.json")["sha256"] == recorded,
+                str(self.folder / side),
+                "the vocabulary with which the shards were encoded",
+                "another one",
+                "Prepare the corpus again, in a new folder.",
+            )
 
     def describe_skipped(self) -> str:
         """Returns the number of skipped pairs by reason, for a message."""
-        counts = [f"{count:,} {reason}" for reason, count in self.record["left_out"].items() if count]
-        return ", ".join(counts) or "none"
+        return _listed(self.record["left_out"]) or "none"
 
 
 class ShardedBatches:
@@ -320,7 +325,11 @@ class ShardedBatches:
         )
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[tuple[TokenLists, TokenLists]]:
-        """Yields the two sides of each pool of an epoch, from pool number ``begin``."""
+        """Yields the two sides of each pool of an epoch, from pool number ``begin``.
+
+        Raises:
+            ValueError: a shard is damaged, or does not have the recorded number of pairs.
+        """
         shards = np.random.default_rng([self.seed, epoch, 0]).permutation(len(self.corpus.files)).tolist()
         bounds = np.cumsum([0, *self.corpus.sizes[shards]])
         held: dict[int, tuple[TokenLists, TokenLists]] = {}  # the shard that was read last
@@ -332,11 +341,17 @@ class ShardedBatches:
                 shard, start = shards[place], bounds[place]
                 if shard not in held:
                     held = {shard: read_shard(self.corpus.files[shard])}
+                    require(
+                        len(held[shard][0]) == self.corpus.sizes[shard],
+                        self.corpus.files[shard],
+                        f"{self.corpus.sizes[shard]} pairs, as {RECORD_FILE} records",
+                        len(held[shard][0]),
+                        "Copy the corpus again, or prepare it again.",
+                    )
                 rows = np.random.default_rng([self.seed, epoch, 1, shard]).permutation(len(held[shard][0]))
                 rows = rows[max(0, first - start) : last - start]
                 parts.append((held[shard][0].take(rows), held[shard][1].take(rows)))
-            source, target = map(TokenLists.joined, zip(*parts, strict=True))
-            yield source, target
+            yield TokenLists.joined([source for source, _ in parts]), TokenLists.joined([target for _, target in parts])
 
     def _batches(self, source: TokenLists, target: TokenLists) -> Batches:
         return Batches(

@@ -14,7 +14,7 @@ from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_text
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.corpus.shards import EncodedPair, PreparedCorpus, read_shard, write_shard
+from nmt_keras.corpus.shards import EncodedPair, PreparedCorpus, ShardedBatches, read_shard, write_shard
 from nmt_keras.io.files import sole_writer
 from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
@@ -200,6 +200,9 @@ def test_a_damaged_shard_and_a_missing_one_are_named(pairs, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"^{path}: .*shard"):
         read_shard(corpus.files[1])
+    path.write_bytes(b"")  # as after a copy onto a full disk
+    with pytest.raises(ValueError, match=rf"^{path}: expected \d+ pairs, .*received 0"):
+        list(ShardedBatches(corpus, buckets=1, batch_size=4, pool_size=50, seed=1).pools(0))
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path}: expected a shard that .*json lists"):
         PreparedCorpus(corpus.folder)
