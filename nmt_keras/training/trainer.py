@@ -175,6 +175,7 @@ class Trainer:
                         self._require_finite(progress.step, metrics)
                         if self.is_chief:
                             self.checkpoints.save("last", progress)
+                        replicas.wait_for_processes()  # one that ended before the chief saved could not resume with it
                     if interrupted:
                         raise Interrupted(progress.step, signals.received or signal.SIGTERM)
         finally:

@@ -347,6 +347,13 @@ def test_processes_that_restored_different_steps_do_not_train_together(batches, 
         Run(batches, tmp_path)()
 
 
+def test_processes_go_on_when_the_chief_has_saved(batches, tmp_path, monkeypatch):
+    last, seen = tmp_path / "checkpoints" / "last", []
+    monkeypatch.setattr(Replicas, "wait_for_processes", lambda _: seen.append([*map(str, checkpoints_in(last))][-1:]))
+    Run(batches, tmp_path)()
+    assert seen == [[], *([str(last / f"ckpt-{step}")] for step in (5, 10, 15, 20))]
+
+
 def test_weights_of_another_model_are_refused(whole):
     with pytest.raises(ValueError, match="embedding"):
         load_weights(build_model(TINY_RECIPE.model, V, V), whole.folder / "checkpoints")
