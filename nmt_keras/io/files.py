@@ -117,7 +117,19 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
 
 
 def make_folder(folder: Path) -> None:
-    """Creates a folder and its missing parents. After the call, they survive a power cut."""
+    """Creates a folder and its missing parents. After the call, they survive a power cut.
+
+    Raises:
+        OSError: the folder cannot be created.
+        ValueError: the path is a URL, such as gs://bucket/runs, which would become a folder named "gs:".
+    """
+    require(
+        not re.match(r"[A-Za-z][\w+.-]+:/", str(folder)),
+        str(folder),
+        "a folder on a disk",
+        "a URL",
+        "Mount the bucket, or pass a local folder and copy the result from there.",
+    )
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     sync([each.parent for each in new])
@@ -368,6 +380,5 @@ def sync(paths: list[Path]) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Flushes a folder and everything in it to disk; see ``sync``."""
-    inside = list(folder.rglob("*"))
-    sync([path for path in inside if path.is_file()])
-    sync([path for path in (*inside, folder) if path.is_dir()])
+    files_first = sorted(folder.rglob("*"), key=Path.is_dir)
+    sync([path for path in (*files_first, folder) if path.is_file() or path.is_dir()])

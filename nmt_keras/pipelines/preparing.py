@@ -159,8 +159,7 @@ def prepare_files(
     """
     require(shards >= 1, "shards", "at least 1", shards)
     columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
-    require("://" not in folder, "folder", "a folder on a local or shared disk", folder, "Copy the result from there.")
-    source, place = absolute(source), Path(folder).absolute()
+    source, place = absolute(source), Path(absolute(folder))
     require_new(place)
     pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
     paths = matching(source)

@@ -163,6 +163,8 @@ def test_a_folder_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_pa
     monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # replaced, because root may write everywhere
     with pytest.raises(OSError, match=rf"{tmp_path}.*Permission denied.*another folder"):
         make_writable_folder(tmp_path)
+    with pytest.raises(ValueError, match=r"gs:/bucket/runs: expected a folder on a disk, received 'a URL'"):
+        make_writable_folder(Path("gs://bucket/runs"))
 
 
 @pytest.mark.parametrize(
