@@ -38,6 +38,8 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from nmt_keras.io.files import remedy
+
 STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
 LONGEST_LINE = 1 << 20  # bytes; longer lines to be translated are cut to this length, which bounds memory
@@ -164,6 +166,7 @@ def open_text(path: Place) -> Iterator[io.BufferedReader]:
 
     Raises:
         FileNotFoundError: there is no file at ``path``.
+        OSError: the system cannot read the file. The message names it.
         ValueError: the archive is damaged or cannot be unpacked, or the file is not UTF-8 text.
     """
     is_input = str(path) == STANDARD_INPUT
@@ -197,8 +200,8 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
         raw: The file, positioned at its first byte.
         name: Name of the file in errors.
     """
-    head, text = raw.peek(8), raw
     try:
+        head, text = raw.peek(8), raw
         with ExitStack() as stack:
             for magic, (unpack, _) in ARCHIVES.items():
                 if unpack and head.startswith(magic):
@@ -209,6 +212,8 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
             _require_text(text.peek(4096), name)
             yield text
     except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # from the system, which names no file
+            raise OSError(f"{name}: cannot be read; {error.strerror}. {remedy(error.strerror or '')}.") from error
         if not isinstance(error, DAMAGE) and error.args != ("Invalid data stream",):  # of bzip2
             raise
         raise ValueError(f"{name} is a damaged archive ({error}). Download or create it again.") from error
@@ -253,8 +258,11 @@ def _require_text(head: bytes, name: Place) -> None:
         (MARKUP[tags] for tags in MARKUP if re.match(rb"(?s)(?:<[?!][^>]*>\s*)*<(?:%b)" % tags, start)), None
     )
     if start.startswith((b"<?xml", b"<!doctype", b"<tmx", b"<html")):
-        xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n TEXT > NEW"
-        found = ("a TMX file", TMX) if b"<tmx" in start else found or xml
+        found = (
+            ("a TMX file", TMX)
+            if b"<tmx" in start
+            else found or ("an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n TEXT > NEW")
+        )
     if found is not None:
         raise _foreign(name, *found)
 

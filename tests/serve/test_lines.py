@@ -278,3 +278,8 @@ def test_a_translation_or_a_message_is_one_line_and_a_message_is_visible_and_of_
     assert len(message("a\n" * 10**6)) == 2000
     assert message("日" * 88, 80) == f"{'日' * 76} ..."
     assert visible("\r 50 %\n") == "\r 50 %\n"  # a progress bar
+
+
+def test_a_file_that_the_system_cannot_read_is_named():
+    with pytest.raises(OSError, match=r"^/proc/self/mem: cannot be read; Input/output error\. Check"):
+        list(read_lines("/proc/self/mem"))
