@@ -124,10 +124,14 @@ def translate_files(
     Raises:
         FileExistsError: ``OUTPUT.json`` exists.
         FileNotFoundError: no file matches ``source``.
-        ValueError: another pipeline writes files with this prefix (see ``files.sole_writer``).
+        ValueError: ``output`` has a character of Beam's patterns, or another pipeline writes files with this prefix
+            (see ``files.sole_writer``).
     """
     require(batch_size >= 1, "batch_size", "1 or more", batch_size)
     source, output, model = map(absolute, (source, output, model))
+    require(
+        not set("*?[") & set(output), "output", "a path without *, ? and [", output, "Beam reads them as a pattern."
+    )
     pipeline = beam.Pipeline(argv=options)  # created first, because its options also configure file systems
     totals = f"{output}.json"
     paths = matching(source)
@@ -161,8 +165,7 @@ def translate_files(
         pipeline.run().wait_until_finish()
         _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl\.\w+\.partial")  # of workers that died
         with FileSystems.open(totals) as file:
-            found: dict[str, int] = json.loads(file.read())
-        return found
+            return dict(json.loads(file.read()))
 
 
 def _remove_leftovers(output: str, ending: str) -> None:

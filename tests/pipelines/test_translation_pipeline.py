@@ -133,6 +133,11 @@ def test_a_prefix_that_another_pipeline_writes_is_refused_and_its_files_stay(fil
     assert contents(tmp_path) == {"part-00000-00000.jsonl": b"{}"}
 
 
+def test_a_prefix_that_beam_takes_for_a_pattern_is_refused(tmp_path):
+    refused = translate(tmp_path / "a.txt", tmp_path / "out[1]" / "part", tmp_path)
+    assert "output: expected a path without *, ? and [, received" in refused.stderr
+
+
 def test_a_model_that_is_not_there_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("uno\n")
     command = [sys.executable, "-m", "nmt_keras.pipelines", "--input", "a.txt", "--output", "out", "--model", "nowhere"]
