@@ -33,7 +33,6 @@ from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import encoded
 from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
 from nmt_keras.corpus.shards import (
-    LOST,
     RECORD_FILE,
     SIDES,
     EncodedPair,
@@ -44,7 +43,7 @@ from nmt_keras.corpus.shards import (
     shard_name,
     write_shard,
 )
-from nmt_keras.io.files import read_json, sole_writer, write_whole, writing
+from nmt_keras.io.files import read_json, sole_writer, write_whole
 from nmt_keras.io.lines import unpacked
 from nmt_keras.pipelines import absolute
 from nmt_keras.text import Codec, load_tokenizer
@@ -152,7 +151,7 @@ def prepare_files(
 
     Raises:
         FileExistsError: ``folder`` contains a prepared corpus.
-        FileNotFoundError: no file matches ``source``.
+        FileNotFoundError: no file matches ``source``, or ``tokenizers`` has no vocabularies.
         OSError: ``folder`` cannot be written.
         ValueError: too many lines are malformed, an argument is out of range, the filters leave no pair, or another
             pipeline writes ``folder`` (see ``files.sole_writer``).
@@ -166,9 +165,8 @@ def prepare_files(
     with sole_writer(place):
         require_new(place)  # another pipeline may have finished meanwhile
         remove_leftovers(place)
-        with writing(place, LOST):
-            for side in SIDES:
-                shutil.copytree(Path(tokenizers, side), place / side, dirs_exist_ok=True)
+        for side in SIDES:
+            shutil.copytree(Path(tokenizers, side), place / side, dirs_exist_ok=True)
 
         def write(number: int, grouped: Iterable[Any]) -> tuple[int, tuple[int, dict[str, Any]]]:
             if number == TOTALS:
@@ -202,6 +200,12 @@ def prepare_files(
         counts = Counter(by_number.pop(str(TOTALS)))
         found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
         require_usable(found, source, max_malformed)
-        written = [ShardReport(**report) for report in by_number.values()]
-        first = next(batch[0] for path in paths for _, (batch, _) in read_batches(0, [path], columns) if batch)
-        complete(place, source, first, written, found, {reason: counts[reason] for reason in Rejection}, filters)
+        complete(
+            place,
+            source,
+            next(batch[0] for path in paths for _, (batch, _) in read_batches(0, [path], columns) if batch),
+            [ShardReport(**report) for report in by_number.values()],
+            found,
+            {reason: counts[reason] for reason in Rejection},
+            filters,
+        )

@@ -132,6 +132,11 @@ def test_bad_arguments_are_refused_before_the_pipeline_runs(files, both, tmp_pat
         prepare_by_beam(files / "*.none", tmp_path / "out", both[0].folder, **fields)
 
 
+def test_missing_vocabularies_are_named(files, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere/source"):
+        prepare_by_beam(files / "*.tsv", tmp_path / "out", tmp_path / "nowhere")
+
+
 @pytest.mark.parametrize(
     "kill_after",
     ["nmt_keras.pipelines.preparing:encoded,2", "nmt_keras.corpus.shards:write_shard,2"],
