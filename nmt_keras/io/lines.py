@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from os import PathLike
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from nmt_keras.io.files import remedy
@@ -57,6 +57,7 @@ marks, soft hyphens, zero-width spaces, fillers. ``JOINERS`` have a meaning in s
 JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f"
 
 TEXT_SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl")
+NO_TEXT = r"(?is)__MACOSX/|.*/$|(?:.*/)?(?:[_.][^/]*|(?:readme|license)(?:\.[^./]*)?)$"  # folders and notes in a zip
 
 OFFICE = "libreoffice --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' FILE"
 TMX = (
@@ -207,8 +208,7 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
                 if unpack and head.startswith(magic):
                     text = io.BufferedReader(stack.enter_context(unpack(raw)))
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the second is an empty zip
-                archive = stack.enter_context(zipfile.ZipFile(raw if raw.seekable() else io.BytesIO(raw.read())))
-                text = io.BufferedReader(stack.enter_context(_zipped(archive, name)))
+                text = io.BufferedReader(stack.enter_context(_zipped(raw, name)))
             _require_text(text.peek(4096), name)
             yield text
     except (*DAMAGE, OSError) as error:
@@ -219,27 +219,25 @@ def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]
         raise ValueError(f"{name} is a damaged archive ({error}). Download or create it again.") from error
 
 
-def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
+def _zipped(raw: io.BufferedReader, name: Place) -> Any:
     """Opens the text in a zip file."""
-    members = [each for each in archive.infolist() if not each.is_dir() and not each.filename.startswith("__MACOSX/")]
-    if any(each.filename in ("[Content_Types].xml", "mimetype") for each in members):
-        raise _foreign(name, "an Excel workbook or another office document", OFFICE)
-    members = [each for each in members if not PurePosixPath(each.filename).name.startswith(("_", "."))]
-    members = [each for each in members if PurePosixPath(each.filename).stem.upper() not in ("README", "LICENSE")]
-    found = [each for each in members if each.filename.lower().endswith(TEXT_SUFFIXES)] or members
-    if len(found) != 1:
-        names = ", ".join(each.filename for each in found[:8]) or "no text"
-        raise ValueError(
-            f"{name}: expected a zip of one text file, received {len(found)}: {names}. Unpack it with unzip {name}, "
-            "and pass one file of pairs, or the source and the target file."
-        )
-    (member,) = found
+    found = ["its text"]
     try:
-        return archive.open(member)
-    except RuntimeError as error:  # another compression method, or a password
+        archive = zipfile.ZipFile(raw if raw.seekable() else io.BytesIO(raw.read()))
+        names = [each for each in archive.namelist() if not re.match(NO_TEXT, each)]
+        if not {"[Content_Types].xml", "mimetype"}.isdisjoint(names):
+            raise _foreign(name, "an Excel workbook or another office document", OFFICE)
+        found = [each for each in names if each.lower().endswith(TEXT_SUFFIXES)] or names
+        if len(found) != 1:
+            raise ValueError(
+                f"{name}: expected a zip of one text file, received {len(found)}: {', '.join(found[:8]) or 'no text'}. "
+                f"Unpack it with unzip {name}, and pass one file of pairs, or the source and the target file."
+            )
+        return archive.open(found[0])
+    except (RuntimeError, UnicodeError, OSError) as error:  # another method, a password, or damage that zipfile accepts
         raise ValueError(
             f"{name}: expected a zip that Python can unpack; {error}. Unpack it with unzip {name}, and pass "
-            f"{member.filename}, or pack it again with gzip."
+            f"{found[0]}, or pack it again with gzip."
         ) from error
 
 

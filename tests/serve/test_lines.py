@@ -105,6 +105,7 @@ def test_long_lines_are_cut_and_reported():
         *(bytes, gzip.compress, bz2.compress, lzma.compress),
         lambda text: zipped({"es.txt": text}),
         lambda text: zipped({"es.txt": text, "README": b"x"}),
+        lambda text: zipped({"es.txt": text}).replace(b"es.txt", b"\0s.txt"),  # the name "" for Python
         lambda text: bz2.compress(text[:40]) + bz2.compress(text[40:]),
         lambda text: lzma.compress(text[:40]) + bytes(8) + lzma.compress(text[40:]),
     ],
@@ -125,6 +126,8 @@ def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, pi
     [
         (marked(zipped({"es.txt": TEXT}), 8, 10, 9), ["compression", "unzip FILE", "es.txt"]),
         (marked(zipped({"es.txt": TEXT}), 6, 8, 1), ["password", "unzip FILE"]),
+        (marked(zipped({"es.txt": TEXT}), 4, 6, 255), ["version 25.5", "unzip FILE"]),
+        (zipped({"ñ.txt": TEXT}).replace("ñ".encode(), b"\xff\xff"), ["0xff", "unzip FILE"]),
         (zipped({"es.txt": TEXT, "en.txt": TEXT}), ["es.txt, en.txt", "unzip FILE", "source and the target"]),
         (zipped({"es.txt": TEXT, "[Content_Types].xml": b"x"}), ["Excel", "libreoffice", "FILE"]),
         (b"\xd0\xcf\x11\xe0" + b"x" * 600, ["Excel", "libreoffice"]),
