@@ -34,12 +34,13 @@ def use_compilation_cache() -> Path | None:
 
     Returns:
         The folder of the cache. ``None`` if the system is not Linux or has an NVIDIA driver, if the environment
-        disables the cache or names another one, if the folder cannot be written or is open to other users, or if its
-        path has spaces.
+        disables the cache or names another one, if the user has no home folder, if the folder cannot be written or
+        is open to other users, or if its path is relative or has spaces.
     """
     flags = os.environ.get(FLAGS, "")
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "nmt_keras").absolute()
-    unusable = sys.platform != "linux" or DRIVER.exists() or len(str(root).split()) > 1  # spaces separate flags
+    root = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nmt_keras")
+    # spaces separate flags, and "~" remains if the user has no home folder
+    unusable = sys.platform != "linux" or DRIVER.exists() or len(str(root).split()) > 1 or not root.is_absolute()
     if unusable or os.environ.get(SWITCH) == "off" or DIRECTORY in flags:
         return None
     folder = root / _key()

@@ -63,9 +63,18 @@ def test_another_machine_or_setting_has_another_folder(root, monkeypatch, change
     assert used(monkeypatch) not in (None, before)
 
 
-@pytest.mark.parametrize("name", ["NMT_COMPILATION_CACHE", "TF_XLA_FLAGS"])
-def test_the_environment_switches_it_off_or_has_one_of_its_own(root, monkeypatch, name):
-    monkeypatch.setenv(name, "off" if name == "NMT_COMPILATION_CACHE" else f"{FLAG}=/elsewhere")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setenv("NMT_COMPILATION_CACHE", "off"),
+        lambda patch: patch.setenv("TF_XLA_FLAGS", f"{FLAG}=/elsewhere"),
+        lambda patch: patch.setenv("XDG_CACHE_HOME", "relative"),
+        lambda patch: [patch.delenv("XDG_CACHE_HOME"), patch.setattr(os.path, "expanduser", lambda path: path)],
+    ],
+    ids=["off", "another cache", "a relative path", "no home folder"],
+)
+def test_the_environment_switches_it_off_or_has_one_of_its_own(root, monkeypatch, change):
+    change(monkeypatch)
     assert cache.use_compilation_cache() is None
     assert os.environ.get("TF_XLA_FLAGS", "") in ("", f"{FLAG}=/elsewhere")
     assert not root.exists()
