@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import portalocker
@@ -219,9 +219,17 @@ def replacing(path: Path, lost: str = "") -> Iterator[Path]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the JSON object in a file. If there is none, raises ValueError with the name of the file."""
+    """Returns the JSON object in a file. If there is none, raises ValueError with the name of the file.
+
+    So does ``found[name]`` for a missing field of the object, or of an object in it.
+    """
+
+    class Fields(dict[str, Any]):
+        def __missing__(self, name: str) -> NoReturn:
+            raise ValueError(f"{path}: expected the field {name!r}, received none. Restore the file from a copy.")
+
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=Fields)
         require_shallow(found)
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
         raise ValueError(f"{path}: expected a JSON object; {error}. Restore the file from a copy.") from error

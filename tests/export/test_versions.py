@@ -38,6 +38,7 @@ def children(folder):
     [
         ({}, "expected format 2 or 3, received None"),
         ({"format": 1}, "expected format 2 or 3, received 1"),
+        ({"format": 3}, "expected the field 'search', received none."),
         ({"format": 3, "search": {"beam": 5}}, "search.beam: expected one of beam_size, "),
         (
             {"format": 2, "search": {"temperature": 1.0}},
