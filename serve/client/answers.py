@@ -85,7 +85,7 @@ def expected(what: str) -> Iterator[None]:
     """Raises ClientError in place of the errors that an answer of another form causes."""
     try:
         yield
-    except (AttributeError, LookupError, TypeError, ValueError, TypeCheckError) as error:
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError, TypeCheckError) as error:
         raise ClientError(f"{what} has another form than expected: {error}. Is this an export of nmt_keras?") from error
 
 
@@ -103,7 +103,7 @@ def alignments(outputs: Columns, size: int) -> list[Alignment]:
     """Returns the outputs of ``align`` for ``size`` sentences as records without padding."""
     names = (*Alignment._fields[:-1], "alignment", "source_lengths", "target_lengths")
     return [
-        Alignment(translation, score, truncated, source[:s], target[:t], _cut(weights, t, s))
+        Alignment(translation, score, truncated, source[:s], target[:t], _cut(weights, target[:t], source[:s]))
         for translation, score, truncated, source, target, weights, s, t in _rows(outputs, names, size)
     ]
 
@@ -118,7 +118,9 @@ def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:
     answers = []
     for source, source_length, truncated, *ranked in _rows(outputs, per_sentence + per_hypothesis, size):
         found = [
-            Hypothesis(translation, score, log_prob, tokens[:length], _cut(weights, length, source_length))
+            Hypothesis(
+                translation, score, log_prob, tokens[:length], _cut(weights, tokens[:length], source[:source_length])
+            )
             for translation, score, log_prob, tokens, weights, length in zip(*ranked, strict=True)
             if length > 0  # a missing hypothesis
         ]
@@ -132,5 +134,9 @@ def _rows(outputs: Columns, names: Sequence[str], size: int) -> list[list[Any]]:
     return [row for _, *row in zip(range(size), *(outputs[name] for name in names), strict=True)]
 
 
-def _cut(weights: list[list[float]], target_length: int, source_length: int) -> list[list[float]]:
-    return [row[:source_length] for row in weights[:target_length]]
+def _cut(weights: list[list[float]], targets: list[str], sources: list[str]) -> list[list[float]]:
+    """Returns the weights of the tokens, without padding. Raises ValueError if a token has none."""
+    return [
+        [weight for weight, _ in zip(row[: len(sources)], sources, strict=True)]
+        for row, _ in zip(weights[: len(targets)], targets, strict=True)
+    ]

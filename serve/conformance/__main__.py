@@ -56,10 +56,8 @@ def examine(server: Server, more: Iterable[Callable[[Server], None]] = ()) -> di
 def _failure(check: Callable[[], None]) -> str | None:
     try:
         check()
-    except Mismatch as mismatch:
-        return message(mismatch)
-    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return message(f"{type(error).__name__}: {error}")  # no answer, or an answer of another form
+    except Exception as error:  # also of no answer, or of an answer of another form
+        return message(error if isinstance(error, Mismatch) else f"{type(error).__name__}: {error}")
     return None
 
 

@@ -172,6 +172,8 @@ ALIGNED = {
         (lambda client: client.translate(["uno"]), {"outputs": {**SERVED, "score": [-1.0, -2.0]}}),
         (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "source_tokens": [[3]]}}),
         (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "alignment": [5]}}),
+        (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "alignment": [[[]]]}}),
+        (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "alignment": [[]]}}),
         (lambda client: client.align(["uno"]), {"outputs": {**ALIGNED, "target_lengths": ["x"]}}),
         (Client.status, {"model_version_status": 5}),
         (Client.status, {"model_version_status": [{"version": "1"}]}),

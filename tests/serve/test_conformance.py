@@ -155,11 +155,12 @@ def test_a_wrong_argument_or_a_missing_server_is_an_error_of_one_line(served, ar
         main(["--url", served, *arguments])
 
 
-@pytest.mark.parametrize("answer", ["[]", "null", '{"model_version_status": [{}]}', "text"])
+@pytest.mark.parametrize("answer", ["[]", "null", '{"model_version_status": [{}]}', "text", "[" * 100_000])
 def test_a_status_of_another_form_is_an_error_that_names_it(answer):
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, text=answer))
-    http = httpx.Client(base_url="http://server", transport=transport)
-    with http, pytest.raises(ClientError, match="about the model's status has another form"):
+    answered = httpx.Response(200, headers={"content-type": "application/json"}, text=answer)
+    http = httpx.Client(base_url="http://server", transport=httpx.MockTransport(lambda request: answered))
+    assert None not in examine(Server(http, "spa-eng", 1)).values()
+    with pytest.raises(ClientError, match="about the model's status has another form"):
         connect(http, "spa-eng")
 
 
