@@ -20,6 +20,8 @@ class Bound(NamedTuple):
     holds: Callable[[Any], bool]
 
 
+# of all fields, because NumPy and TensorFlow raise errors of many types for larger numbers
+_SMALL = Bound("from -2^31 to 2^31", lambda value: not isinstance(value, int | float) or abs(value) <= 2**31)
 NOT_NEGATIVE = Bound("0 or more", lambda value: value >= 0)
 
 Count = Annotated[int, Bound("a whole number of at least 1", lambda value: value >= 1)]
@@ -48,8 +50,8 @@ _WRITTEN = {
 def require_types(record: Any) -> None:
     """Raises ValueError unless each field of a configuration has a value of the type that its hint declares.
 
-    Numbers must be finite and satisfy the bounds of the hint. A whole number is also accepted where the hint is
-    ``float``.
+    Numbers must be finite, from -2^31 to 2^31, and satisfy the bounds of the hint. A whole number is also accepted
+    where the hint is ``float``.
     """
     for name, (hint, bounds) in _declared(record.__class__).items():
         value, where = getattr(record, name), f"{type(record).__name__}.{name}"
@@ -61,7 +63,7 @@ def require_types(record: Any) -> None:
             is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
             whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
             require(False, where, expected, value, "Write it without quotation marks." if is_quoted else whole)
-        for bound in bounds:
+        for bound in (*bounds, _SMALL):
             require(value is None or bound.holds(value), where, bound.expected, value)
 
 
