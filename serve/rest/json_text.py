@@ -17,8 +17,8 @@ from ..models.status import invalid
 Json = Any
 """`None`, bool, int, float, str, a list of values, or a dict from str to values."""
 
-MAX_DEPTH = 64
-"""Maximum nesting of arrays and objects."""
+MAX_DEPTH = 32
+"""Maximum nesting of arrays and objects. NumPy's iterators have at most 32 dimensions."""
 
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _PAIR_OR_LONE_SURROGATE = re.compile(

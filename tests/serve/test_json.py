@@ -28,8 +28,8 @@ PAIR = {"a": TensorSpec("float", (None,)), "b": TensorSpec("int32", (None,))}
             for each in (b"", b" \n", b'{"a": }', b"[1, ]", b'["a', b'["\\x"]', b'["a\nb"]', b"[1.]", b"{} {}")
         ),
         (b"\xef\xbb\xbf\xef\xbb\xbf{}", r"\w"),
-        (b"[" * 65 + b"]" * 65, "Nested deeper than 64"),
-        (b'{"a":' * 100_000, "Nested deeper than 64"),
+        (b"[" * 33 + b"]" * 33, "Nested deeper than 32"),
+        (b'{"a":' * 100_000, "Nested deeper than 32"),
         (b'["\\ud800"]', "The surrogate"),
         (b'["\\udc80"]', "The surrogate"),
         (b'["\\ud800\\ud800"]', "The surrogate"),
@@ -45,8 +45,8 @@ def test_a_malformed_document_or_one_that_no_request_needs_is_refused(document, 
 @pytest.mark.parametrize(
     ("document", "value"),
     [
-        (b"[" * 64 + b"]" * 64, "[" * 64 + "]" * 64),
-        (b"[[], " + b"[" * 63 + b"]" * 64, "[[], " + "[" * 63 + "]" * 64),
+        (b"[" * 32 + b"]" * 32, "[" * 32 + "]" * 32),
+        (b"[[], " + b"[" * 31 + b"]" * 32, "[[], " + "[" * 31 + "]" * 32),
         (b'["' + b"[" * 1000 + b'\\"{"]', json.dumps(["[" * 1000 + '"{'])),
         (b'{"b": 1, "a": 1, "b": 2}', '{"b": 1, "a": 1}'),
         (b"\xef\xbb\xbf[1]", "[1]"),
