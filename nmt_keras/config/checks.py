@@ -59,7 +59,9 @@ def require_types(record: Any) -> None:
             require_choice(where, typing.get_args(hint), value)
         elif not _has_type(value, hint):
             kinds = (hint,) if hint in _WRITTEN else typing.get_args(hint) or (hint,)
-            expected = " or ".join(_WRITTEN.get(each, getattr(each, "__name__", str(each))) for each in kinds)
+            expected = " or ".join(
+                _WRITTEN.get(each) or ", ".join(typing.get_args(each)) or each.__name__ for each in kinds
+            )
             is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
             whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
             require(False, where, expected, value, "Write it without quotation marks." if is_quoted else whole)

@@ -76,5 +76,5 @@ class Recipe:
         """Returns a recipe written by ``to_json``. Any other text raises a ValueError that names ``where``."""
         try:
             return record_from(cls, json.loads(text))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{where}: {error}") from error
