@@ -28,4 +28,5 @@ def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=-1), k)  # [B, Q, k]
     in_chosen = tf.reshape(tf.gather(blocks, chosen, batch_dims=2), [batch, beam_size, k * block])
     values, offsets = tf.math.top_k(in_chosen, k)
-    return values, tf.gather(chosen, offsets // block, batch_dims=2) * block + offsets % block
+    # padding is among the k if too few logits are finite
+    return values, tf.minimum(tf.gather(chosen, offsets // block, batch_dims=2) * block + offsets % block, size - 1)
