@@ -107,7 +107,7 @@ class Rule(NamedTuple):
 
 def require_rules(record: Any, rules: Iterable[Rule]) -> None:
     """Raises ValueError unless all rules hold. Their fields are those of a configuration and of its direct parts."""
-    parts = {type(part).__name__: part for part in (record, *vars(record).values())}
+    parts = {kind.__name__: part for part in (record, *vars(record).values()) for kind in type(part).__mro__}
     for rule in rules:
         received = {
             name: getattr(parts[name.partition(".")[0]], name.partition(".")[2]) for name in rule.fields.split(", ")

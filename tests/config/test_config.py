@@ -41,6 +41,11 @@ WRONG = [
     (EncoderConfig, {"heads": 0}, "heads"),
     (EncoderConfig, {"kind": "self-attention", "heads": 3, "units": 27}, "units"),
     (EncoderConfig, {"kind": "self-attention", "heads": 3, "units": 1}, "units"),
+    (
+        dataclasses.make_dataclass("Config", (), bases=(EncoderConfig,), frozen=True),
+        {"kind": "self-attention", "units": 1},
+        "units",
+    ),
     (EncoderConfig, {"kind": "self-attention", "word_projection": True}, "word_projection"),
     (AttentionConfig, {"kind": "bahdanau"}, "kind"),
     (AttentionConfig, {"kind": "generall"}, "kind"),
