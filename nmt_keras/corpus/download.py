@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from nmt_keras.io.files import make_folder, replacing
-from nmt_keras.io.lines import open_text, read_within
+from nmt_keras.io.files import make_folder, write_whole
+from nmt_keras.io.lines import open_text, read_within, unpacked
 from nmt_keras.io.threads import abandonable
 from nmt_keras.version import VERSION
 
@@ -65,20 +65,20 @@ def fetch_corpus(
     """
     path = Path(folder) / Path(urlsplit(url).path).name
     if path.exists():
-        _require_text(path, sha256, str(path), "Remove the file to download it again")
+        with open_text(path) as text:
+            _require_text(text, sha256, str(path), "Remove the file to download it again")
         return path
     content = _download(url, answer_within, remedy, report)
+    with unpacked(io.BufferedReader(io.BytesIO(content)), url) as text:
+        _require_text(text, sha256, url, "Download it later")
     make_folder(path.parent)
-    with replacing(path) as partial:
-        partial.write_bytes(content)
-        _require_text(partial, sha256, url, "Download it later")
+    write_whole(path, content)
     return path
 
 
-def _require_text(path: Path, sha256: str | None, name: str, remedy: str) -> None:
-    """Raises ValueError if a file has no text of a corpus, or one with another digest than ``sha256``, if given."""
-    with open_text(path) as text:  # zip files of the same text may have different bytes
-        digest = hashlib.file_digest(cast(io.BytesIO, text), "sha256").hexdigest()
+def _require_text(text: io.BufferedReader, sha256: str | None, name: str, remedy: str) -> None:
+    """Raises ValueError if a text is damaged, or has another digest than ``sha256``, if given."""
+    digest = hashlib.file_digest(cast(io.BytesIO, text), "sha256").hexdigest()  # zips of one text may differ
     if sha256 not in (None, digest):
         raise ValueError(
             f"{name}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. {remedy}. "

@@ -111,7 +111,7 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(tmp_path):
     ("content", "sha256", "message"),
     [
         (ZIP, "00", f"http://.*: .*sha256 00, .*{SHA256}.*--source-column 1"),
-        (zipped({"a.pdf": b"", "b.pdf": b""}), None, "spa-eng.zip"),
+        (zipped({"a.pdf": b"", "b.pdf": b""}), None, "^http://.*/spa-eng.zip: .*received 2"),
     ],
     ids=["another text", "no text"],
 )
