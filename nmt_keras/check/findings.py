@@ -124,11 +124,11 @@ def to_text(findings: Sequence[Finding]) -> str:
 
 
 def to_markdown(title: str, findings: Sequence[Finding]) -> str:
-    """Returns a report in Markdown. The picture of a finding with values is named after the finding."""
+    """Returns a report in Markdown. The picture of a finding with values is named after its number and name."""
     parts = [f"# {escaped(title)}: {len(findings)} findings"]
     for number, each in enumerate(findings, 1):
         parts += [f"## {number}. {escaped(each.what)}", "\n".join(f"- {escaped(line)}" for line in each.evidence)]
-        parts += [f"![{each.name}]({each.name}.svg)"] if each.values else []
+        parts += [f"![{each.name}]({number}-{each.name}.svg)"] if each.values else []
         parts += [f"To do: {escaped(each.remedy)}"]
     return "\n\n".join(parts) + "\n"
 
@@ -141,8 +141,8 @@ def write_report(title: str, findings: Sequence[Finding], folder: Path) -> Path:
 
     written = folder / "report.md"
     with style.context("default"), locked(written):  # a user's matplotlibrc may need LaTeX
-        for each in findings:
+        for number, each in enumerate(findings, 1):
             if each.values:
-                save_figure(bars(each.values, each.unit), folder / f"{each.name}.svg")
+                save_figure(bars(each.values, each.unit), folder / f"{number}-{each.name}.svg")
         write_whole(written, to_markdown(title, findings))
     return written

@@ -30,13 +30,15 @@ def test_a_clean_corpus_exits_with_0_and_a_faulty_one_with_3(findings, nmt, fail
 
 
 def test_the_report_has_pictures_and_the_repaired_corpus_has_no_findings(findings, nmt, tmp_path):
-    files = *write_sides(tmp_path / "corpus", shifted(PAIRS, 0.0, 2)), "--target-language", "en"
-    out = findings(*files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv")
-    assert "--corpus NEW.tsv --target-language en." in out
-    assert (tmp_path / "report" / "shifted.svg").exists()
-    assert "shifted.svg" in (tmp_path / "report" / "report.md").read_text("utf-8")
-    repaired = nmt("check --source-column 0 --target-column 1", tmp_path / "new.tsv")
-    assert repaired.out == "No findings.\n"
+    pairs = [pair._replace(source=f"&amp; {pair.source}", target=f"&amp; {pair.target}") for pair in PAIRS]
+    files = *write_sides(tmp_path / "corpus", shifted(pairs, 0.0, 2)), "--target-language", "en"
+    assert "--corpus NEW.tsv --target-language en." in findings(
+        *files, "--to", tmp_path / "report", "--repaired", tmp_path / "new.tsv"
+    )
+    pictures = [path.name for path in sorted((tmp_path / "report").glob("*.svg"))]
+    assert pictures == ["1-shifted.svg", "2-entities.svg", "3-entities.svg"]  # of sources and targets
+    assert all(f"({name})" in (tmp_path / "report" / "report.md").read_text("utf-8") for name in pictures)
+    assert nmt("check --source-column 0 --target-column 1", tmp_path / "new.tsv").out == "No findings.\n"
 
 
 def test_files_with_different_numbers_of_lines_and_translations_are_checked(findings, nmt, fails, tmp_path):
