@@ -47,7 +47,7 @@ from nmt_keras.evaluation.seeds import RunResult, SystemFigures, rounded, run_fi
 from nmt_keras.io.files import make_folder, read_json, sole_writer, write_whole
 from nmt_keras.io.modules import IMPORTED, import_modules
 from nmt_keras.io.startup import import_quietly
-from nmt_keras.runs.directory import LOG, flat
+from nmt_keras.runs.directory import LOG, changes
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import read_log
@@ -404,10 +404,9 @@ def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
         earlier = Recipe.from_json(json.dumps(stored["recipe"]), str(path))  # fields added since have their defaults
     except ValueError as error:
         raise ValueError(f"{error} If another version of nmt_keras wrote it, use that, or another folder.") from error
-    there = flat({"recipe": asdict(earlier), "corpus": stored["corpus"]})
-    here = flat({"recipe": asdict(recipe), "corpus": study.corpus_facts})
-    changed = [f"{name} {there.get(name)!r} -> {value!r}" for name, value in here.items() if there.get(name) != value]
-    require(not changed, str(path), "a result of the same recipe and corpus", ", ".join(changed), "Use another folder.")
+    here = {"recipe": asdict(recipe), "corpus": study.corpus_facts}
+    changed = ", ".join(changes({"recipe": asdict(earlier), "corpus": stored["corpus"]}, here).values())
+    require(not changed, str(path), "a result of the same recipe and corpus", changed, "Use another folder.")
 
 
 def write_table(study: Study) -> list[SystemFigures]:

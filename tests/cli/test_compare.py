@@ -116,6 +116,14 @@ def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, corpus):
         run_study(study(tmp_path, corpus), 1, print)
 
 
+@pytest.mark.parametrize(("before", "now"), [(None, [""] * 80), ([""] * 80, None), ([""] * 80, ["0-0"] * 80)])
+def test_results_with_other_alignments_of_the_training_pairs_are_refused(before, now, tmp_path, corpus):
+    begun, resumed = (study(tmp_path, corpus._replace(alignments=each), rates=(1.0,)) for each in (before, now))
+    write_result(begun, TINY_RECIPE, ["No."])
+    with pytest.raises(ValueError, match=r"corpus\.sha256\.alignments"):
+        run_study(resumed, 1, print)
+
+
 def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, corpus):
     systems = [replace(TINY_RECIPE, name=name) for name in ("plain", "dot", "general")]
     made = study(tmp_path, corpus, systems=systems, rates=(1.0,), baselines=dict.fromkeys(("dot", "general"), "plain"))
