@@ -7,7 +7,6 @@ catalogues in one language (/usr/share/locale), and 1,500 pairs. A fault counts 
 Clean corpora must have no finding. Translations are references with changed words. Prints JSON.
 """
 
-import gettext
 import html
 import random
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 import tyro
 
 from benchmarks.machine import machine, print_result
+from benchmarks.model_data import entries
 from nmt_keras.check.corpus import check_corpus
 from nmt_keras.check.findings import Finding
 from nmt_keras.check.outputs import check_outputs
@@ -121,13 +121,12 @@ def output_findings(pairs: Pairs, outputs: Pairs) -> list[Finding]:
 
 
 def catalogue(language: str) -> list[Pair]:
-    """Returns the messages of two words or more of all catalogues in a language, with their English originals."""
+    """Returns the messages of two words or more of all UTF-8 catalogues in a language, with their English originals."""
     found: dict[Pair, None] = {}
     for path in sorted(Path("/usr/share/locale", language, "LC_MESSAGES").glob("*.mo")):
-        with path.open("rb") as file, suppress(UnicodeError):
-            for original, message in vars(gettext.GNUTranslations(file))["_catalog"].items():
-                if isinstance(original, str) and " " in original and message:
-                    english = original.rpartition("\x04")[2]
+        with suppress(UnicodeError):
+            for (english, *plural), (message, *_) in entries(path.read_bytes()):
+                if " " in english and not plural:
                     found[Pair(" ".join(message.split()), " ".join(english.split()))] = None
     return [pair for pair in found if all(pair) and max(map(len, pair)) < 300]
 

@@ -238,15 +238,20 @@ def date_pairs(spanish: Mapping[str, str], english: Mapping[str, str]) -> Iterat
         yield Pair(*sides)
 
 
-def messages(catalogue: bytes) -> Iterator[Pair]:
-    """Yields the usable messages of a catalogue in gettext's binary format (.mo)."""
+def entries(catalogue: bytes) -> Iterator[list[list[str]]]:
+    """Yields the forms of each message, without its context, and of its translation, from gettext's format (.mo)."""
     order = "<" if catalogue[:4] == b"\xde\x12\x04\x95" else ">"
     count, *tables = struct.unpack_from(f"{order}3I", catalogue, 8)
     for number in range(count):
-        english, spanish = (
+        yield [
             catalogue[begin : begin + length].decode().rpartition("\x04")[2].split("\0")
             for length, begin in (struct.unpack_from(f"{order}2I", catalogue, table + 8 * number) for table in tables)
-        )
+        ]
+
+
+def messages(catalogue: bytes) -> Iterator[Pair]:
+    """Yields the usable messages of a catalogue."""
+    for english, spanish in entries(catalogue):
         for form in {0, -1}:  # singular and plural
             pair = Pair(cleaned(spanish[form]), cleaned(english[form]))
             if all(0 < len(side.split()) <= MAX_WORDS for side in pair) and pair.source.lower() != pair.target.lower():
