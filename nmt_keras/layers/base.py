@@ -115,16 +115,16 @@ class Part(keras.layers.Layer, ABC):
         layer.freeze()
         return layer
 
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        """Builds a loaded layer."""
-        super().build_from_config(config)
+    def _post_build(self) -> None:
+        """Freezes the layers that ``build`` has made. Keras calls this after ``build``."""
+        super()._post_build()
         self.freeze()
 
     def freeze(self) -> None:
         """Freezes what was frozen when the configuration was made."""
         for path, layer in [("", self), *_own_layers(self)]:
             if not layer.trainable or path in self._frozen:
-                for inner in layers_of(layer):
+                for inner in layers_of(layer):  # one by one: Keras ignores a value that the attribute has already
                     inner.trainable = False
                 self._frozen = tuple(each for each in self._frozen if each != path)  # once: it may be unfrozen later
 
@@ -184,6 +184,6 @@ def _serialize(value: object) -> object:
 
 def layer_norm(units: int, name: str, layer: Part) -> keras.layers.LayerNormalization:
     """Returns a layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``, for a layer."""
-    norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype=layer.dtype_policy, trainable=layer.trainable, name=name)
+    norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype=layer.dtype_policy, name=name)
     norm.build((None, None, units))
     return norm

@@ -178,8 +178,9 @@ class SelfAttentionLayer(Part):
         self.self_attention = self._multi_head("self_attention")
 
     def _multi_head(self, name: str) -> MultiHead:
-        settings = {"dtype": self.dtype_policy, "trainable": self.trainable, "name": name}
-        return MultiHead(self.units, self.heads, kernel_initializer=self.kernel_initializer, **settings)
+        return MultiHead(
+            self.units, self.heads, kernel_initializer=self.kernel_initializer, dtype=self.dtype_policy, name=name
+        )
 
     def build(self, x_shape: Shape, source_shape: Shape | None = None) -> None:
         """Creates the weights.

@@ -66,7 +66,6 @@ class Seq2Seq(Part, keras.Model):
         shape = (None, None)
         if not self.encoder.built:
             self.encoder.build(shape)
-            self.encoder.freeze()  # of a loaded model, also the layers that are made here
         if self.shares_recurrence:
             cells = [
                 [each for each in layers_of(part) if isinstance(each, Cell)] for part in (self.encoder, self.decoder)
@@ -89,7 +88,6 @@ class Seq2Seq(Part, keras.Model):
             cells[1][0].recurrent = cells[0][0].recurrent
         if not self.decoder.built:
             self.decoder.build(shape, self.encoder.encoding_shape(shape))
-            self.decoder.freeze()
 
     def call(
         self,

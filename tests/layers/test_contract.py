@@ -74,6 +74,7 @@ CALLS = {
     "SelfAttentionLayer of a decoder": (lambda: SelfAttentionLayer(U, 2), SCORED),
     "Encoder": (lambda: Encoder(V, E, U, num_layers=2, word_projection=True), (IDS,)),
     "Encoder of one direction": (lambda: Encoder(V, E, U, direction="forward", cell="lstm"), (IDS,)),
+    "Encoder that is made frozen": (lambda: Encoder(V, E, U, trainable=False), (IDS,)),
     "SelfAttentionEncoder": (lambda: SelfAttentionEncoder(V, E, U, heads=2), (IDS,)),
     "Decoder": (lambda: decoder(Decoder, attention=BahdanauAttention(7)), (READ, VALUES)),
     "ConditionalDecoder": (lambda: decoder(ConditionalDecoder, attention=BahdanauAttention(7)), (READ, VALUES)),
@@ -219,11 +220,12 @@ def test_a_functional_model_with_it_is_saved_and_loaded_with_what_is_frozen(call
     if not frozen:
         layer.trainable = False
     ids = tf.nest.map_structure(lambda x: None if x is None else keras.Input(x.shape[1:], x.shape[0], x.dtype), inputs)
-    keras.Model([x for x in tf.nest.flatten(ids) if x is not None], layer(*ids)).save(tmp_path / "m.keras")
-    loaded = keras.saving.load_model(tmp_path / "m.keras")
-    copy = loaded.get_layer(layer.name)
+    model = keras.Model([x for x in tf.nest.flatten(ids) if x is not None], layer(*ids))
+    model.save(tmp_path / "m.keras")
+    copy = keras.saving.load_model(tmp_path / "m.keras").get_layer(layer.name)
     assert_same(copy(*inputs), layer(*inputs), atol=1e-6)
     assert [v.path for v in copy.trainable_variables] == [v.path for v in layer.trainable_variables]
+    assert len(keras.models.clone_model(model).trainable_variables) == len(model.trainable_variables)
 
 
 @pytest.mark.parametrize(
