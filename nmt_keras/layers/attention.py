@@ -69,8 +69,8 @@ class Attention(Part):
             query: [B, Q, U] float, decoder states at the target positions 0 to Q - 1; or [B, U], one per sentence,
                 at position 0.
             values: [B, S, D] float, annotations; or the result of an encoder, with its mask and states.
-            values_mask: [B, S] bool, True at tokens. By default the mask that Keras has attached to ``values``, or
-                all positions.
+            values_mask: [B, S] bool, True at tokens. None for the mask of the encoding, for the mask that Keras has
+                attached to ``values``, or for all positions.
 
         Returns:
             Contexts [B, Q, D] and attention weights [B, Q, S]; without the axis Q if ``query`` has none.

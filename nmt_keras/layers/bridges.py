@@ -36,8 +36,8 @@ class Bridge(Part):
 
         Args:
             encoding: Result of an encoder; or annotations [B, S, D].
-            mask: [B, S] bool, True at the annotations that exist; None for all, for the mask that Keras has attached to
-                them, or if ``encoding`` has a mask.
+            mask: [B, S] bool, True at the annotations that exist. None for the mask of ``encoding``, for the mask that
+                Keras has attached to the annotations, or for all.
         """
         return self.states(as_encoding(encoding, mask))
 

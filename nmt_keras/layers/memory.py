@@ -45,13 +45,14 @@ def as_encoding(values: tf.Tensor | Encoding, mask: tf.Tensor | None = None) -> 
 
     Args:
         values: [B, S, D] float; or an encoding, or its fields.
-        mask: [B, S] bool, True at the positions that exist; None for all. Each row holds at least one True.
+        mask: [B, S] bool, True at the positions that exist. None, or the nest that Keras makes of the masks of the
+            fields, for the mask of the encoding; else None for all. Each row holds at least one True.
     """
-    if isinstance(values, tuple | list):
-        encoding = _of_fields(values)
-        return encoding._replace(mask=tf.cast(encoding.mask, tf.bool), lengths=tf.cast(encoding.lengths, tf.int32))
-    mask = tf.ones(tf.shape(values)[:2], tf.bool) if mask is None else tf.cast(mask, tf.bool)
-    return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), ())
+    encoding = _of_fields(values) if isinstance(values, tuple | list) else Encoding(values, None, None, ())
+    if encoding.mask is not None and (mask is None or tf.nest.is_nested(mask)):
+        mask = encoding.mask
+    mask = tf.ones(tf.shape(encoding.values)[:2], tf.bool) if mask is None else tf.cast(mask, tf.bool)
+    return encoding._replace(mask=mask, lengths=tf.reduce_sum(tf.cast(mask, tf.int32), axis=1))
 
 
 def shape_of_encoding(shape: Shape | Encoding) -> Encoding:

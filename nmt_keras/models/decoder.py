@@ -155,8 +155,8 @@ class BaseDecoder(Part, keras.Model):
         Args:
             ids: [B, T] int32: START, then the reference without its last token.
             encoding: Encoding of the sources; or any annotations, [B, S, D] float.
-            encoding_mask: [B, S] bool, True at the annotations that exist; None for all, for the mask that Keras has
-                attached to them, or if ``encoding`` has a mask.
+            encoding_mask: [B, S] bool, True at the annotations that exist. None for the mask of ``encoding``, for the
+                mask that Keras has attached to the annotations, or for all.
             training: If True, applies dropout. Scheduled sampling always does.
             randomness: Source of the random numbers, with which dropout is applied even if ``training`` is not True.
                 None draws them from Keras's global generator.
