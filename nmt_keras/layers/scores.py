@@ -29,6 +29,7 @@ class ScoreFunction(Part):
 
     def call(self, query: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
         """Returns e_ij [B, Q, S] for queries s_i [B, Q, U] and annotations h_j [B, S, D]."""
+        require(query.shape.rank == 3, "query", "the shape [B, Q, U]", query.shape)
         return self.scores(query, self.keys(values))
 
     @abstractmethod

@@ -77,6 +77,7 @@ class BaseDecoder(Part, keras.Model):
             output_layer.vocabulary_size,
         )
         require_rates(dropout=dropout, output_dropout=output_dropout)
+        self.input_spec = keras.layers.InputSpec(ndim=2)
         self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
         self.units, self.num_layers, self.output_layer = units, num_layers, output_layer
         self.dropout, self.output_dropout = dropout, output_dropout

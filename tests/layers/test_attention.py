@@ -226,6 +226,7 @@ def test_global_attention_is_a_layer_of_any_keras_model():
         (lambda: MonotonicLocalAttention(DotScore(), 0), "window: expected at least 1"),
         (lambda: BahdanauAttention(-1), "units: expected at least 1, received -1"),
         (lambda: LocationScore(0), "positions: expected at least 1"),
+        (lambda: DotScore()(np.ones([2, 4]), np.ones([2, 3, 4])), r"query: expected the shape \[B, Q, U\]"),
         (lambda: GlobalAttention(DotScore())(np.ones([1, 2, 4]), np.ones([1, 3, 5])), "query, values: expected equal"),
     ],
 )

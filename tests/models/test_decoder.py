@@ -271,6 +271,7 @@ def test_the_output_layer_of_a_self_attention_decoder_reads_embeddings_of_its_wi
             r"embeddings: expected a matrix of shape \(23, 5\)",
         ),
         (lambda: SelfAttentionEncoder(19, 4, 9, heads=3), "units: expected an even number"),
+        (lambda: Decoder(**SIZES, attention=BahdanauAttention(3))(IDS[0], tf.ones([3, 7, 11])), "expected ndim=2"),
         (lambda: MultiHead(10, 4), r"units: .*heads \(4\).* 10"),
         (lambda: MultiHead(8, 0), r"units: .*heads \(0\).* 8"),
         (lambda: PredictiveLocalAttention(DotScore(), 2, units=0), "units: expected at least 1, received 0"),
