@@ -119,7 +119,7 @@ class Encoder(BaseEncoder):
         vocabulary_size: V of the source.
         embedding_size: E.
         units: U, state size of each direction.
-        cell: Name in ``cells.CELLS``.
+        cell: "tanh", "gru", "gru-reset-after", "gru-layer-norm", "lstm", or a name given to ``nmt_keras.register``.
         direction: "bidirectional", "forward" or "backward".
         num_layers: Number of layers.
         word_projection: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This

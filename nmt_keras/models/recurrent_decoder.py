@@ -44,7 +44,7 @@ class RecurrentDecoder(BaseDecoder):
         units: U, state size of each layer.
         attention: Attention that computes c_i.
         output_state: State that the output layer reads, "previous" or "current"; None for the class's default.
-        cell: Name in ``cells.CELLS``.
+        cell: "tanh", "gru", "gru-reset-after", "gru-layer-norm", "lstm", or a name given to ``nmt_keras.register``.
         num_layers: Number of layers.
         reads_words: If True, the cells read the embedding of the previous token.
         bridge: Bridge that computes s_0; None for a :class:`DenseBridge`.
