@@ -97,7 +97,6 @@ class SelfAttentionDecoder(BaseDecoder):
             **kwargs,
         )
         self.heads, self.max_positions = heads, max_positions
-        initializers["dtype"] = self.dtype_policy
         self.blocks = [
             SelfAttentionLayer(units, heads, **initializers, name=f"target_layer_{i}") for i in range(num_layers)
         ]
