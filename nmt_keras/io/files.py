@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -218,18 +218,21 @@ def replacing(path: Path, lost: str = "") -> Iterator[Path]:
         sync([path.parent])
 
 
+class Fields(dict[str, Any]):
+    """A JSON object of a file. Reading a missing field raises ValueError with the name of the file."""
+
+    def __init__(self, fields: Iterable[tuple[str, Any]] = (), path: Path = Path()):
+        super().__init__(fields)
+        self.path = path
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise ValueError(f"{self.path}: expected the field {name!r}, received none. Restore the file from a copy.")
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the JSON object in a file. If there is none, raises ValueError with the name of the file.
-
-    So does ``found[name]`` for a missing field of the object, or of an object in it.
-    """
-
-    class Fields(dict[str, Any]):
-        def __missing__(self, name: str) -> NoReturn:
-            raise ValueError(f"{path}: expected the field {name!r}, received none. Restore the file from a copy.")
-
+    """Returns the JSON object in a file. If there is none, raises ValueError with the name of the file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=Fields)
+        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=lambda pairs: Fields(pairs, path))
         require_shallow(found)
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
         raise ValueError(f"{path}: expected a JSON object; {error}. Restore the file from a copy.") from error

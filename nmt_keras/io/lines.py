@@ -256,11 +256,8 @@ def _require_text(head: bytes, name: Place) -> None:
         (MARKUP[tags] for tags in MARKUP if re.match(rb"(?s)(?:<[?!][^>]*>\s*)*<(?:%b)" % tags, start)), None
     )
     if start.startswith((b"<?xml", b"<!doctype", b"<tmx", b"<html")):
-        found = (
-            ("a TMX file", TMX)
-            if b"<tmx" in start
-            else found or ("an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n TEXT > NEW")
-        )
+        xml = "an XML or HTML file", "xmlstarlet sel -T -t -m //ELEMENT -v . -n TEXT > NEW"
+        found = ("a TMX file", TMX) if b"<tmx" in start else found or xml
     if found is not None:
         raise _foreign(name, *found)
 
