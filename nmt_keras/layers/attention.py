@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import require_choice
-from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape, require_layer
 from nmt_keras.layers.context import Context
 from nmt_keras.layers.memory import (
     SUMMARIES,
@@ -140,6 +140,7 @@ class GlobalAttention(Attention):
 
     def __init__(self, score: ScoreFunction, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        require_layer("score", score, ScoreFunction, "DotScore()")
         self.score = score
 
     def build(self, query_shape: Shape, values_shape: Shape | Encoding) -> None:

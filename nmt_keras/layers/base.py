@@ -182,6 +182,12 @@ def _serialize(value: object) -> object:
     return config
 
 
+def require_layer(name: str, value: object, kind: type[Part], example: str) -> None:
+    """Raises TypeError unless the argument ``name`` of a layer is a layer of class ``kind``."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: expected a layer of class {kind.__name__}, such as {example}, received {value!r}.")
+
+
 def layer_norm(units: int, name: str, layer: Part) -> keras.layers.LayerNormalization:
     """Returns a layer normalisation (Ba, Kiros, Hinton 2016) of vectors of size ``units``, for a layer."""
     norm = keras.layers.LayerNormalization(epsilon=1e-5, dtype=layer.dtype_policy, name=name)

@@ -19,7 +19,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, require
-from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape
+from nmt_keras.layers.base import InitializerLike, Nest, Part, Shape, require_layer
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform, require_rates
 from nmt_keras.layers.memory import Encoding, Memory, as_encoding
 from nmt_keras.layers.output import OutputLayer
@@ -70,6 +70,7 @@ class BaseDecoder(Part, keras.Model):
         super().__init__(autocast=False, **kwargs)
         sizes = (vocabulary_size, embedding_size, units, num_layers)
         require(min(sizes) >= 1, "vocabulary_size, embedding_size, units, num_layers", "at least 1", sizes)
+        require_layer("output_layer", output_layer, OutputLayer, "LinearOutput(vocabulary_size)")
         require(
             output_layer.vocabulary_size == vocabulary_size,
             "output_layer.vocabulary_size",

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from nmt_keras.config import require, require_choice
 from nmt_keras.layers.attention import Attention, AttentionWeights, NoAttention
-from nmt_keras.layers.base import InitializerLike, Shape
+from nmt_keras.layers.base import InitializerLike, Shape, require_layer
 from nmt_keras.layers.bridges import Bridge, DenseBridge
 from nmt_keras.layers.cells import CellState, new_cell
 from nmt_keras.layers.context import products
@@ -108,17 +108,14 @@ class RecurrentDecoder(BaseDecoder):
             bias_initializer=bias_initializer,
             **kwargs,
         )
-        if not isinstance(attention, Attention):
-            raise TypeError(
-                "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units), received "
-                f"{attention!r}."
-            )
+        require_layer("attention", attention, Attention, "BahdanauAttention(units)")
         require_rates(recurrent_dropout=recurrent_dropout)
         self.cell, self.reads_words, self.recurrent_dropout = cell, reads_words, recurrent_dropout
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         cells = [new_cell(self, f"cell_{i}") for i in range(num_layers)]
         self.stack = StackedCells(cells, dtype=self.dtype_policy, name="stack")
         self.bridge = bridge or DenseBridge(units, num_layers, **dense, name="bridge")
+        require_layer("bridge", self.bridge, Bridge, "DenseBridge(units, num_layers)")
         self.attention = attention
         if self.has_word_cell:
             self.word_cell = new_cell(self, "word_cell")

@@ -12,7 +12,7 @@ from reference import decode, weights_of
 from tensors import assert_same, normal, padded
 from tiny import randomise
 
-from nmt_keras.layers.attention import BahdanauAttention
+from nmt_keras.layers.attention import BahdanauAttention, GlobalAttention
 from nmt_keras.layers.bridges import CopyBridge, DenseBridge
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.local_attention import PredictiveLocalAttention
@@ -283,4 +283,21 @@ def test_the_output_layer_of_a_self_attention_decoder_reads_embeddings_of_its_wi
 )
 def test_arguments_that_would_give_another_model_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GlobalAttention("dot"), r"score: expected .* ScoreFunction, such as DotScore\(\), received 'dot'\."),
+        (lambda: Decoder(**SIZES, attention=DotScore()), "attention: .* Attention, such as"),
+        (lambda: Decoder(**SIZES, attention=BahdanauAttention(3), bridge="copy"), "bridge: .* Bridge, such as"),
+        (
+            lambda: Decoder(**SIZES, attention=BahdanauAttention(3), output_layer=keras.layers.Dense(23)),
+            "output_layer: .* OutputLayer, such as",
+        ),
+    ],
+)
+def test_an_inner_layer_of_another_kind_is_refused(make, message):
+    with pytest.raises(TypeError, match=message):
         make()
