@@ -69,7 +69,7 @@ test-tf220: $(VENV)/.installed-test
 	@touch $@
 
 test-beam: .venv-beam/.installed
-	.venv-beam/bin/python -m pytest -n 2 -m beam
+	.venv-beam/bin/python -m pytest tests/pipelines -n 2 -m beam
 
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
