@@ -97,15 +97,16 @@ def create_app(
         elif with_monitoring and path == METRICS_PATH:
             answer = Response(core.metrics.page(), media_type="text/plain")
         elif with_monitoring and scope["path"] == METRICS_PATH:
-            answer = Response(f"Unexpected path: {path}. Should be {METRICS_PATH}", 400, media_type="text/plain")
+            error = invalid(f"Unexpected path: {path}. Should be {METRICS_PATH}")
+            answer = Response(error.message, error.http, media_type="text/plain")
         elif files and scope["method"] in ("GET", "HEAD"):
             answer = files
         if reason:
             core.metrics.record_refusal("request")
         try:
             await answer(scope, receive, send)
-        except HTTPException as error:  # from files
-            await _error(StatusError(Code.UNKNOWN, error.detail, error.status_code))(scope, receive, send)
+        except HTTPException as raised:  # from files
+            await _error(StatusError(Code.UNKNOWN, raised.detail, raised.status_code))(scope, receive, send)
 
     return ServerErrorMiddleware(front, handler=_answer_defect)
 
