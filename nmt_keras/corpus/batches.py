@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from nmt_keras.config import END, PAD, TrainConfig, require
+from nmt_keras.config import END, PAD, TrainConfig
 from nmt_keras.corpus.alignments import alignment_of
 
 Item = TypeVar("Item")
@@ -205,12 +205,11 @@ class Batches:
         seed: int,
         links: Sequence[np.ndarray] | None = None,
     ):
-        require(
-            0 < len(source) == len(target),
-            "source, target",
-            "the same number of sentences, at least 1",
-            (len(source), len(target)),
-        )
+        if len(source) != len(target) or not len(source):
+            raise ValueError(
+                f"source, target: expected the same number of sentences, at least 1; "
+                f"received {len(source)} and {len(target)}."
+            )
         self.source, self.target, self.buckets = source, target, list(buckets)
         self.rows = dict.fromkeys(buckets, batch_size) if isinstance(batch_size, int) else dict(batch_size)
         self.pool_size, self.seed, self.links = pool_size, seed, links

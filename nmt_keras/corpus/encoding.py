@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import TrainConfig, require
+from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.alignments import Link, from_pharaoh, token_links
 from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, bucket_count, choose_buckets, rows_by_bucket
@@ -48,7 +48,10 @@ def batch_pairs(
     long = cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
-    require(bool(kept), name, f"a pair of at most {within}", f"none among {len(source):,} pairs", "Raise the limit.")
+    if not kept:
+        raise ValueError(
+            f"{name}: expected a pair of at most {within}, found none among {len(source):,} pairs. Raise the limit."
+        )
     report(f"{len(kept):,} pairs to train on; {long.sum():,} skipped: more than {either}")
     if (share := long.mean()) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {either}. Raise {name} to train on them.")

@@ -195,13 +195,11 @@ def _split(
         for reason, count in skipped.items():
             report(f"{count:,} pairs of the {SET_NAMES[part]} skipped: {reason}")
     for part, found in parts.items():
-        require(
-            bool(found),
-            name,
-            f"pairs in every set after splitting {len(pairs):,} pairs",
-            f"none in the {SET_NAMES[part]}",
-            "Use a larger corpus, or pass these sets as files with --valid and --test.",
-        )
+        if not found:
+            raise ValueError(
+                f"{name}: expected pairs in every set, received none in the {SET_NAMES[part]} after splitting "
+                f"{len(pairs):,} pairs. Use a larger corpus, or pass these sets as files with --valid and --test."
+            )
     return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)
 
 
