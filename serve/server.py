@@ -28,7 +28,8 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
-from nmt_keras.io.files import remedy, version_folders
+from nmt_keras.io.errors import remedy
+from nmt_keras.io.files import version_folders
 from nmt_keras.io.lines import message_stream
 from nmt_keras.io.startup import ignore_settings_of_keras, native_messages_hidden
 from nmt_keras.io.threads import abandonable

@@ -26,7 +26,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import portalocker
 
-from nmt_keras.io.errors import require, require_shallow
+from nmt_keras.io.errors import remedy, require, require_shallow
 from nmt_keras.version import VERSION
 
 PARTIAL = ".partial"
@@ -38,25 +38,6 @@ ABANDONED_AFTER = 3600.0
 
 SYSTEM_REASONS = frozenset(map(os.strerror, errno.errorcode))
 """Messages of the operating system's errors."""
-
-REMEDIES = {
-    os.strerror(code): sentence
-    for sentence, codes in {
-        "Make room": (errno.ENOSPC, errno.EDQUOT),
-        "Correct the permissions or pass another folder": (errno.EACCES, errno.EPERM, errno.EROFS),
-        "Raise the limit of open files (ulimit -n 4096)": (errno.EMFILE, errno.ENFILE),
-        "Make room, or raise the limit of file sizes (ulimit -f)": (errno.EFBIG,),
-        "Pass another path, because a part of this one is a file or a broken link": (errno.EEXIST, errno.ENOTDIR),
-        "Replace the link by its target": (errno.ELOOP,),
-        "Pass a shorter path": (errno.ENAMETOOLONG,),
-    }.items()
-    for code in codes
-}
-
-
-def remedy(reason: str) -> str:
-    """Returns what to do about an error of the system, without a full stop."""
-    return REMEDIES.get(reason, "Check the path and the disk")
 
 
 @contextmanager

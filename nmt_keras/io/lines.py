@@ -38,7 +38,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from nmt_keras.io.files import remedy
+from nmt_keras.io.errors import remedy
 
 STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together

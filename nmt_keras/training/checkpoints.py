@@ -27,13 +27,13 @@ import tensorflow as tf
 
 from nmt_keras.config import require, without_removed
 from nmt_keras.corpus.batches import Position
+from nmt_keras.io.errors import remedy
 from nmt_keras.io.files import (
     PARTIAL,
     SYSTEM_REASONS,
     literal,
     make_folder,
     make_writable_folder,
-    remedy,
     require_format,
     stamped,
     sync,
