@@ -81,7 +81,16 @@ SMALL_CORPUS = replace(
         dropout=0.4,
         recurrent_dropout=0.2,
     ),
-    train=replace(CONDITIONAL_GRU.train, minutes=None, epochs=34.0, learning_rate=3e-3, validations=34, patience=12),
+    train=replace(
+        CONDITIONAL_GRU.train,
+        minutes=None,
+        epochs=34.0,
+        learning_rate=3e-3,
+        validations=34,
+        validation_sentences=1000,
+        patience=12,
+        select_by="bleu",
+    ),
 )
 """The recipe ``conditional-gru`` for up to 60,000 pairs.
 
@@ -89,7 +98,8 @@ SMALL_CORPUS = replace(
 
 A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout, which allow wider layers. Its
 cells have layer normalisation, and the output layer uses the embeddings of the target words (Press and Wolf 2017).
-Training stops early if the validation loss does not fall in twelve validations, one per epoch. With ``--width 0.667
+The checkpoint with the highest validation BLEU is used, because BLEU can rise for long after the validation loss has
+stopped falling. Training stops early if BLEU does not rise in twelve validations, one per epoch. With ``--width 0.667
 --model.dropout 0.3 --epochs 17``, it takes three tenths of the time and loses 2.5 BLEU with 10,000 pairs.
 """
 
