@@ -180,13 +180,11 @@ def complete(
         ValueError: no pair is left.
     """
     rejected = {str(reason): left_out.get(reason, 0) for reason in Rejection}
-    require(
-        any(shard.pairs for shard in written),
-        "filters",
-        f"at least one pair of {names} that passes",
-        _listed(rejected),
-        "Loosen the filters.",
-    )
+    if not any(shard.pairs for shard in written):
+        raise ValueError(
+            f"filters: expected at least one pair of {names} that passes, received none: {_listed(rejected)}. Loosen "
+            "the filters."
+        )
     rejected |= {
         Rejection.DUPLICATE: sum(shard.duplicates for shard in written),
         "malformed lines": found.malformed,
@@ -243,7 +241,8 @@ class PreparedCorpus:
         self.sizes = np.array([shard["pairs"] for shard in self.record["shards"]], np.int64)  # pairs of each shard
         self.lengths = np.array(self.record["lengths"], np.int64).reshape(-1, 3)  # source, target, pairs
         for file in self.files:
-            require(os.path.exists(file), file, f"a shard that {path} lists", "none", "Prepare the corpus again.")
+            if not os.path.exists(file):
+                raise ValueError(f"{file}: expected a shard that {path} lists, found none. Prepare the corpus again.")
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -252,13 +251,11 @@ class PreparedCorpus:
     def require_its_vocabularies(self) -> None:
         """Raises ValueError if the shards were encoded with other tokenizers than those in the folder."""
         for side, recorded in self.record["vocabularies"].items():
-            require(
-                read_json(self.folder / side / "text.json")["sha256"] == recorded,
-                str(self.folder / side),
-                "the vocabulary with which the shards were encoded",
-                "another one",
-                "Prepare the corpus again, in a new folder.",
-            )
+            if read_json(self.folder / side / "text.json")["sha256"] != recorded:
+                raise ValueError(
+                    f"{self.folder / side}: expected the vocabulary with which the shards were encoded, received "
+                    "another one. Prepare the corpus again, in a new folder."
+                )
 
     def describe_skipped(self) -> str:
         """Returns the number of skipped pairs by reason, for a message."""
