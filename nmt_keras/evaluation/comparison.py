@@ -289,8 +289,12 @@ def write_report(comparison: Comparison, reports: Mapping[str, Report], folder: 
         for name, figure in figures.items():
             for suffix in ("svg", "pdf", "png"):
                 save_figure(figure, folder / f"{name}.{suffix}")
+        taken: set[str] = set()
         for name, report in reports.items():
             safe = re.sub(r"[^\w.+-]+", "_", name)
+            while safe in taken:  # "a/b" and "a_b"
+                safe += "_"
+            taken.add(safe)
             lines = "".join(one_line(translation.text) + "\n" for translation in report.translations)
             write_whole(folder / f"translations-{safe}.txt", lines)
         write_whole(written, to_markdown(comparison, [f"{name}.svg" for name in figures]))

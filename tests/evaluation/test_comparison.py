@@ -73,11 +73,17 @@ def test_markdown_has_a_row_for_every_system_and_no_sentence_breaks_a_table(comp
 
 
 def test_a_report_is_a_folder_of_text_and_pictures(comparison, tmp_path):
-    reports = {"wrong": report(WRONG), "runs/right": report(RIGHT)}
+    reports = {"wrong": report(WRONG), "runs/right": report(RIGHT), "runs_right": report(WRONG)}
     written = write_report(comparison, reports, tmp_path / "new" / "report")
     names = ["bleu-by-length", "scores"]
     expected = {"report.md", *(f"{name}.{suffix}" for name in names for suffix in ("svg", "pdf", "png"))}
-    expected |= {"translations-wrong.txt", "translations-runs_right.txt"}
-    assert (written.parent / "translations-wrong.txt").read_text("utf-8").splitlines() == WRONG
+    lines = {
+        "translations-wrong.txt": WRONG,
+        "translations-runs_right.txt": RIGHT,
+        "translations-runs_right_.txt": WRONG,
+    }
+    expected |= set(lines)
+    for name, texts in lines.items():
+        assert (written.parent / name).read_text("utf-8").splitlines() == texts
     assert {file.name for file in written.parent.iterdir()} == expected
     assert set(re.findall(r"^!\[[^]]+ [^]]+\]\((.+)\.svg\)$", written.read_text("utf-8"), re.MULTILINE)) == set(names)
