@@ -206,7 +206,7 @@ def table_rows(stream: io.BufferedIOBase, path: Place, keys: list[str]) -> Itera
         path: Its path. The suffix .csv, .json, .jsonl or .ndjson, also within a zip file, determines the format.
         keys: Receives the names of the columns if lines are JSON objects.
     """
-    lines = ((number, line) for number, (line,) in _rows([path], stream))
+    lines = ((number, line) for number, (line,) in _rows(byte_blocks(stream, path, MAX_LINE_BYTES)))
     form = table_format(path, stream)
     rows: Iterator[tuple[int, list[str] | Fault]] = ((number, tab_columns(line)) for number, line in lines)
     for number, row in (
@@ -334,19 +334,24 @@ def stream_parallel(source_path: Place, target_path: Place, uneven: Callable[[st
     ``uneven`` receives an error if one file has more lines. The lines that both have come before.
     """
     paths = str(source_path), str(target_path)
-    with open_text(source_path) as source, open_text(target_path) as target:
-        rows = _rows(paths, source, target)
-        first = list(islice(rows, SAMPLE_ROWS))
-        require_sentences([["\t" in side for side in row] for _, row in first if None not in row], paths)
-        for number, row in chain(first, rows):
-            if None in row:
-                shorter = row.index(None)
-                uneven(
-                    f"paths: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
-                    f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
-                )
-                return
-            yield Row(paths, number, (row[0], row[1]))
+    rows = _rows(_blocks_of(source_path), _blocks_of(target_path))
+    first = list(islice(rows, SAMPLE_ROWS))
+    require_sentences([["\t" in side for side in row] for _, row in first if None not in row], paths)
+    for number, row in chain(first, rows):
+        if None in row:
+            shorter = row.index(None)
+            uneven(
+                f"paths: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
+                f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
+            )
+            return
+        yield Row(paths, number, (row[0], row[1]))
+
+
+def _blocks_of(path: Place) -> Iterator[list[bytes]]:
+    """Yields the lines of a file. Its errors arise in a generator of its own, so that they name this file."""
+    with open_text(path) as stream:
+        yield from byte_blocks(stream, path, MAX_LINE_BYTES)
 
 
 def stream_files(
@@ -417,14 +422,13 @@ def fault_of(sentence: str) -> Fault | None:
     return Fault.TOO_LONG if len(sentence) > MAX_CHARACTERS else None
 
 
-def _rows(names: Sequence[Place], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Reads files in parallel. Yields each line number with the lines of all files at that number.
+def _rows(*blocks: Iterable[list[bytes]]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Reads the lines of files in parallel. Yields each line number with the lines of all files at that number.
 
-    Lines are cut at ``MAX_LINE_BYTES``. Surrogates stand for invalid bytes. The line of a file that has ended is
-    ``None``. Blank lines at the end of the files are omitted.
+    Surrogates stand for invalid bytes. The line of a file that has ended is ``None``. Blank lines at the end of the
+    files are omitted.
     """
     last = 0  # the last row that was not blank
-    blocks = (byte_blocks(stream, name, MAX_LINE_BYTES) for stream, name in zip(streams, names, strict=True))
     for number, row in enumerate(zip_longest(*map(chain.from_iterable, blocks)), start=1):
         if any(row):
             yield from zip(range(last + 1, number), repeat(("",) * len(row)), strict=False)

@@ -160,6 +160,14 @@ def test_the_first_line_without_a_corresponding_line_is_named(write):
             read_parallel(*files)
 
 
+def test_the_damaged_one_of_two_archives_is_named(write):
+    text = "".join(f"{number * 7919 % 1_000_003}\n" for number in range(200_000)).encode()
+    damaged, intact = write(gzip.compress(text)[:-9], "damaged"), write(gzip.compress(text), "intact")
+    for files in ((damaged, intact), (intact, damaged)):
+        with pytest.raises(ValueError, match=f"^{damaged} is a damaged archive"):
+            read_parallel(*files)
+
+
 def test_a_fault_is_located_in_its_own_file(write):
     source, target = write(b"a\n\nc\nd\n", "es"), write(b"e\nf\n\xff\n\n", "en")
     report = read_parallel(source, target, max_malformed=0.8).report
