@@ -225,20 +225,21 @@ def _zipped(raw: io.BufferedReader, name: Place) -> Any:
     try:
         archive = zipfile.ZipFile(raw if raw.seekable() else io.BytesIO(raw.read()))
         names = [each for each in archive.namelist() if not re.match(NO_TEXT, each)]
-        if not {"[Content_Types].xml", "mimetype"}.isdisjoint(names):
-            raise _foreign(name, "an Excel workbook or another office document", OFFICE)
         found = [each for each in names if each.lower().endswith(TEXT_SUFFIXES)] or names
-        if len(found) != 1:
-            raise ValueError(
-                f"{name}: expected a zip of one text file, received {len(found)}: {', '.join(found[:8]) or 'no text'}. "
-                f"Unpack it with unzip {name}, and pass one file of pairs, or the source and the target file."
-            )
-        return archive.open(found[0])
-    except (RuntimeError, UnicodeError, OSError) as error:  # another method, a password, or damage that zipfile accepts
+        text = archive.open(found[0]) if len(found) == 1 else None
+    except (RuntimeError, ValueError, OSError) as error:  # another method, a password, or damage that zipfile accepts
         raise ValueError(
             f"{name}: expected a zip that Python can unpack; {error}. Unpack it with unzip {name}, and pass "
             f"{found[0]}, or pack it again with gzip."
         ) from error
+    if not {"[Content_Types].xml", "mimetype"}.isdisjoint(names):
+        raise _foreign(name, "an Excel workbook or another office document", OFFICE)
+    if text is None:
+        raise ValueError(
+            f"{name}: expected a zip of one text file, received {len(found)}: {', '.join(found[:8]) or 'no text'}. "
+            f"Unpack it with unzip {name}, and pass one file of pairs, or the source and the target file."
+        )
+    return text
 
 
 def _require_text(head: bytes, name: Place) -> None:

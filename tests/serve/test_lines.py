@@ -25,6 +25,7 @@ from nmt_keras.io.lines import (
     read_lines,
     sentence_blocks,
     text_blocks,
+    unpacked,
     visible,
 )
 
@@ -164,6 +165,13 @@ def test_a_file_of_another_kind_is_named_with_what_to_do(tmp_path, content, word
     with pytest.raises(ValueError, match=str(file)) as caught:
         list(read_lines(file))
     assert [word for word in words if word.replace("FILE", str(file)) not in str(caught.value)] == []
+
+
+def test_a_damaged_zip_in_memory_is_named():
+    raw = bytearray(zipped({"es.txt": TEXT}))
+    struct.pack_into("<I", raw, raw.rfind(b"PK\5\6") + 16, len(raw))  # the place of the directory
+    with pytest.raises(ValueError, match=r"^es\.zip\b"), unpacked(io.BufferedReader(io.BytesIO(raw)), "es.zip"):
+        pass
 
 
 @pytest.mark.parametrize(
