@@ -187,7 +187,7 @@ def read_files(
 
 def _read_record(folder: Path) -> tuple[TokenizerConfig, dict[str, str]]:
     """Returns the configuration in ``text.json``, and the checksums of the other files."""
-    record = read_json(_existing(folder / RECORD_FILE))
+    record = dict(read_json(_existing(folder / RECORD_FILE)))  # whose missing fields are named below, once
     try:
         return TokenizerConfig(**record["config"]), dict(record["sha256"])
     except (KeyError, TypeError, ValueError) as error:

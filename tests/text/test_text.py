@@ -200,8 +200,9 @@ def test_a_damaged_vocabulary_is_named_and_not_loaded(text, tmp_path):
 )
 def test_a_damaged_record_is_named(tmp_path, content):
     (tmp_path / "text.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"text\.json"):
+    with pytest.raises(ValueError, match=r"text\.json") as caught:
         load_tokenizer(tmp_path)
+    assert str(caught.value).count("Restore") == 1
 
 
 def test_a_text_of_another_kind_is_refused(texts, tmp_path):
