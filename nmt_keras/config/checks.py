@@ -185,6 +185,7 @@ def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
     try:
         return kind(**values)
     except ValueError as error:
-        prefixes = {kind.__name__: where, **{hint.__name__: f"{where}{name}." for name, hint in nested.items()}}
+        places = [(kind, where), *((hint, f"{where}{name}.") for name, hint in nested.items())]
+        prefixes = {each.__name__: place for owner, place in places for each in owner.__mro__[:-1]}  # without object
         classes = rf"\b({'|'.join(prefixes)})\."
         raise ValueError(re.sub(classes, lambda found: prefixes[found[1]], str(error))) from error

@@ -21,6 +21,7 @@ from nmt_keras.config import (
     SearchConfig,
     TokenizerConfig,
     TrainConfig,
+    record_from,
 )
 from nmt_keras.config.model import REGISTERED
 
@@ -459,6 +460,12 @@ def test_a_search_says_what_it_is(search, words):
 def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Recipe.from_json(text, "runs/x/recipe.json")
+
+
+def test_a_value_of_a_subclass_is_refused_by_its_name_in_the_file():
+    kind = dataclasses.make_dataclass("Config", (), bases=(EncoderConfig,), frozen=True)
+    with pytest.raises(ValueError, match=r"^model\.encoder\.units: "):
+        record_from(kind, {"kind": "self-attention", "units": 1}, "model.encoder.")
 
 
 @pytest.mark.parametrize(
