@@ -49,7 +49,7 @@ def as_encoding(values: tf.Tensor | Encoding, mask: tf.Tensor | None = None) -> 
             fields, for the mask of the encoding; else None for all. Each row holds at least one True.
     """
     encoding = _of_fields(values) if isinstance(values, tuple | list) else Encoding(values, None, None, ())
-    if encoding.mask is not None and (mask is None or tf.nest.is_nested(mask)):
+    if encoding.mask is not None and (mask is None or isinstance(mask, type(values))):
         mask = encoding.mask
     mask = tf.ones(tf.shape(encoding.values)[:2], tf.bool) if mask is None else tf.cast(mask, tf.bool)
     return encoding._replace(mask=mask, lengths=tf.reduce_sum(tf.cast(mask, tf.int32), axis=1))

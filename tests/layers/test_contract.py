@@ -287,7 +287,8 @@ def test_a_decoder_reads_any_annotations_and_their_mask():
     found = reads(READ, VALUES, mask)
     assert not np.any(found.alignment[1, :, 2:])
     np.testing.assert_allclose(found.logits[1:], reads(READ[1:], VALUES[1:, :2]).logits, atol=1e-6)
-    assert not np.any(BahdanauAttention(7)(QUERY, Encoder(V, E, U)(IDS), mask[::-1])[1][0, :, 2:])  # of 4 tokens
+    for given in (mask[::-1], mask[::-1].numpy().tolist()):  # for 4 tokens
+        assert not np.any(BahdanauAttention(7)(QUERY, Encoder(V, E, U)(IDS), values_mask=given)[1][0, :, 2:])
 
 
 def test_an_initializer_of_one_s_own_is_used_and_kept():
