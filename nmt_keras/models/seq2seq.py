@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import ModelConfig, require
-from nmt_keras.layers.base import Nest, Part
+from nmt_keras.layers.base import Nest, Part, require_layer
 from nmt_keras.layers.cells import Cell
 from nmt_keras.layers.dropout import Randomness, current_replica
 from nmt_keras.layers.internals import batches_seen, layers_of
@@ -56,6 +56,8 @@ class Seq2Seq(Part, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
+        require_layer("encoder", encoder, BaseEncoder, "Encoder(vocabulary_size, embedding_size, units)")
+        require_layer("decoder", decoder, BaseDecoder, "Decoder(vocabulary_size, embedding_size, units, ...)")
         require(0 <= seed < 2**31, "seed", "0 or more, and less than 2^31", seed)
         self.encoder, self.decoder = encoder, decoder
         self.shares_recurrence, self.seed = shares_recurrence, seed

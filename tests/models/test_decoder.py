@@ -296,6 +296,11 @@ def test_arguments_that_would_give_another_model_are_refused(make, message):
             lambda: Decoder(**SIZES, attention=BahdanauAttention(3), output_layer=keras.layers.Dense(23)),
             "output_layer: .* OutputLayer, such as",
         ),
+        (
+            lambda: Seq2Seq(Decoder(**SIZES, attention=BahdanauAttention(3)), Encoder(19, 4, 3)),
+            "encoder: .*BaseEncoder",
+        ),
+        (lambda: Seq2Seq(Encoder(19, 4, 3), keras.layers.Dense(23)), "decoder: .*BaseDecoder, such as"),
     ],
 )
 def test_an_inner_layer_of_another_kind_is_refused(make, message):
