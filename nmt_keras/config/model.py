@@ -1,6 +1,5 @@
 """Configuration of the model: encoder, attention and decoder."""
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
@@ -390,7 +389,7 @@ class ModelConfig:
         uses dot-product attention, its units are set to the scaled annotation size. If the embeddings are tied to a
         built-in output layer, the embedding size is set to its scaled size.
         """
-        require(0.0 < width < math.inf, "width (--width)", "a positive number", width)
+        require(0.0 < width <= 2**31, "width (--width)", "a positive number of at most 2^31", width)
 
         def times(size: int, multiple: int = 1) -> int:
             return max(multiple, multiple * round(width * size / multiple))

@@ -410,9 +410,9 @@ def test_scaling_multiplies_every_width():
     assert smallest.embedding_size == smallest.encoder.units == smallest.decoder.units == 1
 
 
-@pytest.mark.parametrize("width", [0.0, -1.0])
-def test_a_scale_is_positive(width):
-    with pytest.raises(ValueError, match=f"width.*{width}"):
+@pytest.mark.parametrize("width", [0.0, -1.0, float("inf"), 1e308])
+def test_a_scale_is_positive_and_not_huge(width):
+    with pytest.raises(ValueError, match=f"width.*{re.escape(str(width))}"):
         ModelConfig().scaled(width)
 
 
