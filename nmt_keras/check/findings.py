@@ -65,7 +65,10 @@ LIMITS: Mapping[str, Limit] = {
     "rate-too-low": Limit(0.5, 0.98, "1 if BLEU is below 15 and the rate below the usual ones", "0"),
     "stopped-early": Limit(0.5, 0.86, "1 if BLEU is below 15 and the losses still fall", "0"),
     "overfitting": Limit(
-        0.25, 0.9, "rise of the validation loss, or its distance from the training loss less 0.8", "0.1"
+        0.25,
+        0.9,
+        "rise of the validation loss, or its distance from the training loss less 0.8; or the share of BLEU lost",
+        "0.1",
     ),
     "source-ignored": Limit(0.25, 0.85, "1 - loss gained by the right source / 0.6 nats", "0"),
     "not-better-than-unigram": Limit(0.2, 0.84, "(loss - loss of a unigram model + 0.3) / 0.6 nats", "0"),

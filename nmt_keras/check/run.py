@@ -114,13 +114,16 @@ def _fit(
     losses = [float(row["valid_loss"]) for row in valid]
     last = float(np.mean([row["cross_entropy"] for row in trained[-3:]]))
     rise, gap = losses[-1] - min(losses), losses[-1] - last
+    scores = [row.get("valid_bleu") or 0.0 for row in valid]
+    by_bleu = recipe.train.select_by == "bleu"  # which may rise while the loss rises, as with few pairs
     yield from finding(
         "overfitting",
-        max(rise, gap - 0.8),
+        1.0 - scores[-1] / max(*scores, 0.1) if by_bleu else max(rise, gap - 0.8),
         "The model overfits: it knows its training pairs by heart.",
         [
             f"validation loss: lowest {min(losses):.2f}, last {losses[-1]:.2f} nats per token",
             f"training loss: {last:.2f} nats per token, {gap:.2f} lower",
+            f"BLEU of the validation sample: highest {max(scores):.1f}, last {scores[-1]:.1f}",
         ],
         "Train on more pairs, or a smaller model: "
         f"{command} --model.dropout {max(0.3, recipe.model.dropout + 0.1):g} --width 0.5",

@@ -54,6 +54,15 @@ def test_a_model_that_overfits_gets_more_dropout_than_it_has():
     assert "--model.dropout 0.5 --width 0.5" in found.remedy
 
 
+@pytest.mark.parametrize(("bleu", "names"), [([9.0, 11.0, 10.0], []), ([9.0, 11.0, 5.0], ["overfitting"])])
+def test_a_run_that_is_selected_by_bleu_overfits_if_its_bleu_falls(bleu, names):
+    rows = log(falling(0.1, 40), [2.0, 2.5, 3.5], 0.0)
+    for row, score in zip(rows[-3:], bleu, strict=True):
+        row["valid_bleu"] = score
+    found = check_log(rows, replace(RECIPE, train=replace(RECIPE.train, select_by="bleu")))
+    assert [each.name for each in found] == names
+
+
 class Stub:
     """A translator with given losses that translates every sentence correctly, or by ``texts``."""
 
