@@ -341,7 +341,9 @@ def _align_again(study: Study, system: Recipe, seed: int) -> None:
     """Measures the alignment error of a finished run, unless its result has that of these pairs."""
     path, folder = study.path(system, seed), study.run_folder(system, seed)
     found = read_json(path)
-    if found.get("gold") != study.gold_sum and folder.exists():
+    if found.get("gold") != study.gold_sum:
+        hint = f"Only the run can align these pairs. Delete {path} to train it again, or pass the pairs of its result."
+        require(folder.exists(), "gold", f"the run {folder}", "no such folder", hint)
         alignment = rounded(gold_error(Run(folder).translator(), study.gold))
         _write_json(path, {**found, "alignment": alignment, "gold": study.gold_sum})
 

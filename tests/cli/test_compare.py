@@ -15,6 +15,8 @@ from tiny import TINY_RECIPE
 from nmt_keras import cli
 from nmt_keras.cli.compare import Compare
 from nmt_keras.corpus import SplitCorpus
+from nmt_keras.evaluation.gold import GoldPair
+from nmt_keras.evaluation.metrics import GoldLinks
 from nmt_keras.io.files import sole_writer
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
@@ -122,6 +124,17 @@ def test_results_with_other_alignments_of_the_training_pairs_are_refused(before,
     write_result(begun, TINY_RECIPE, ["No."])
     with pytest.raises(ValueError, match=r"corpus\.sha256\.alignments"):
         run_study(resumed, 1, print)
+
+
+def test_a_result_without_its_run_keeps_no_error_of_other_gold_alignments(tmp_path, corpus):
+    made = study(
+        tmp_path, corpus, rates=(1.0,), seeds=(1,), gold=[GoldPair("Ana", "Ana", GoldLinks({(0, 0)}, {(0, 0)}))]
+    )
+    write_result(made, TINY_RECIPE, ["No."])
+    told = []
+    with pytest.raises(ChildProcessError, match="tiny-1: failed"):
+        run_study(made, 1, told.append)
+    assert re.search(r"gold: expected the run .*tiny-1, .*Delete .*tiny-1\.json", told[0])
 
 
 def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, corpus):
