@@ -175,8 +175,7 @@ def test_the_options_of_a_training_plan_parse(plan):
 
 @pytest.fixture(scope="module")
 def exports_served(workspace):
-    """The URL of an embedded server of the workspace's exports, without warm-up: a page's requests are few."""
-    shutil.rmtree(workspace / "saved_models" / "sample" / "1" / "assets.extra")
+    """The URL of an embedded server of the workspace's exports."""
     with running_server(workspace / "saved_models") as url:
         yield url
 
