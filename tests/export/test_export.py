@@ -199,7 +199,7 @@ def test_a_weight_too_large_for_half_precision_is_named(translators, tmp_path):
 # Serving
 
 
-def test_the_embedded_server_answers_the_warm_up_requests_while_it_loads(folders, monkeypatch):
+def test_the_embedded_server_sends_itself_two_warm_up_requests_of_each_signature(folders, monkeypatch):
     seen = []
 
     def note(self, signature, inputs, seconds):
